@@ -11,8 +11,8 @@ Interrupted, it goes on.
 import argparse
 from pathlib import Path
 
-from vil_bridge.tools.dataset.dataset import render_dataset
-from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_simulation.dataset.dataset import render_dataset
+from vil_simulation.dataset.plan import DatasetPlan
 
 
 def plan_of(frames: int, scene: str, width_px: int, height_px: int) -> DatasetPlan:

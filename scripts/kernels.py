@@ -7,17 +7,17 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.control.models import tracking
-from vil_bridge.vehicles.envs.hover import HoverTask
-from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.trajectories.waypoints import minimum_snap
 from vil_renderer.embedded.geometry.sweep import first_impact
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.control.models import tracking
+from vil_simulation.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.envs.race import RaceTask
+from vil_simulation.vehicles.envs.stabilise import ThreeRotorsTask
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.trajectories.waypoints import minimum_snap
 
 MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
 TASKS = (HoverTask, RaceTask, ThreeRotorsTask)

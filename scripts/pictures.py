@@ -40,11 +40,11 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.colour_views import ids_to_colour, normals_to_colour
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 from vil_renderer.embedded.actors.people.builds import BUILDS
+from vil_simulation.demo.child_processes import free_ports
 
 _ROOT: Final = Path(__file__).parents[1]
 _OPTICAL: Final = (-0.5, 0.5, -0.5, 0.5)

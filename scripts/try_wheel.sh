@@ -16,7 +16,7 @@ for python in "$@"; do
     "$work/environment/bin/python" -m pip install -qq --disable-pip-version-check "$wheel[demo,sim,learn]" \
         hypothesis pytest pytest-asyncio pytest-timeout pytest-xdist
     cd "$work/tree"
-    "$work/environment/bin/python" -m tests.support.import_all vil_bridge vil_adapters vil_renderer
+    "$work/environment/bin/python" -m tests.support.import_all vil_bridge vil_adapters vil_renderer vil_simulation
     "$work/environment/bin/python" -m pytest -q -p no:cacheprovider -m "not long" tests/unit/world
     cd - > /dev/null
 done

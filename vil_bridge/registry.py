@@ -1,8 +1,8 @@
 """Registry of plug-ins: built-ins from a table of strings, third parties from entry points.
 
 A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers``,
-``vil_bridge.outputs`` or ``vil_bridge.scene_queries``, an entry point named after its ``type`` that
-leads to a :class:`Plugin`. Listing plug-ins imports none of them.
+``vil_bridge.outputs``, ``vil_bridge.scene_queries`` or ``vil_bridge.services``, an entry point
+named after its ``type`` that leads to a :class:`Plugin`. Listing plug-ins imports none of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.installation import install_command
+from vil_bridge.core.installation import PACKAGE_FOLDERS, install_command, package_cure
 from vil_bridge.core.ports import Discover
 from vil_bridge.core.solid_world import SolidWorld
 
@@ -83,8 +83,8 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"
         ),
         "simulated": Plugin(
-            "vil_adapters.simulated.config:SimulatedConfig",
-            "vil_adapters.simulated.source:SimulatedSource",
+            "vil_simulation.source.config:SimulatedConfig",
+            "vil_simulation.source.source:SimulatedSource",
         ),
         "mavlink-vehicle": Plugin(
             "vil_adapters.mavlink_vehicle.config:MavlinkVehicleConfig",
@@ -117,6 +117,12 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "embedded": Plugin(
             "vil_renderer.queries.config:EmbeddedQueriesConfig",
             "vil_renderer.queries.client:EmbeddedSceneQueries",
+        ),
+    },
+    "services": {
+        "airsim": Plugin(
+            "vil_bridge.config.airsim:AirsimConfig",
+            "vil_simulation.airsim.service:AirsimService",
         ),
     },
     "outputs": {
@@ -186,8 +192,7 @@ EXTRA_OF_MODULE: Final = {
 
 
 def plugin_names(section: str) -> list[str]:
-    """Return the types that the section ("sources", "renderers", "outputs" or "scene_queries")
-    knows, sorted.
+    """Return the types that a section of :data:`BUILT_IN` knows, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.
@@ -261,12 +266,13 @@ def search_of(name: str) -> Discover:
     return found
 
 
-def is_of_extra(error: ModuleNotFoundError) -> bool:
-    """Return True if an extra brings the absent module.
+def is_optional(error: ModuleNotFoundError) -> bool:
+    """Return True if an extra brings the absent module, or it is one of our packages.
 
     Otherwise the installation is broken, or we have a bug.
     """
-    return (error.name or "").partition(".")[0] in EXTRA_OF_MODULE
+    module = (error.name or "").partition(".")[0]
+    return module in EXTRA_OF_MODULE or module in PACKAGE_FOLDERS
 
 
 def explain_missing(error: ModuleNotFoundError, extra: str = "") -> str:
@@ -277,6 +283,8 @@ def explain_missing(error: ModuleNotFoundError, extra: str = "") -> str:
         extra: brings it and all else that is needed; default: the smallest one that brings it.
     """
     module = (error.name or "").partition(".")[0]
+    if module in PACKAGE_FOLDERS:
+        return f"the package {module} is not installed: {package_cure(module)}"
     extra = extra or EXTRA_OF_MODULE.get(module, "")
     cure = install_command(extra) if extra else f"install the package that provides {module!r}"
     return f"the Python module {module!r} is not installed: {cure}"

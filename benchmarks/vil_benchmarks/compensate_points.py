@@ -13,9 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_mul, q_rotate
+from vil_bridge.core.geometry import (
+    T_FLU_OPTICAL,
+    Transform,
+    q_conj,
+    q_exp,
+    q_from_euler_zyx,
+    q_mul,
+    q_rotate,
+)
 from vil_bridge.core.types import FloatArray
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.pipeline.warp.homography import (
     homography,
     rotation_homography,

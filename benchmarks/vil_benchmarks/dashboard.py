@@ -25,8 +25,8 @@ from vil_benchmarks.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow, stage_ns
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.tools.child_processes import ProcessGroup, child, free_ports
 from vil_bridge.web.client import BridgeApi
+from vil_simulation.demo.child_processes import ProcessGroup, child, free_ports
 
 _CAMERA: Final = "front"
 _SIZE_PX: Final = (640, 480)

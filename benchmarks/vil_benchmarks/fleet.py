@@ -12,9 +12,6 @@ from typing import Any, Final
 
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.source import RecordingSource
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.source import SimulatedSource
-from vil_adapters.simulated.stepper import WakeupTimer
 from vil_benchmarks.recordings import RECORDINGS, data_folder
 from vil_benchmarks.report import Row, percentile_row
 from vil_bridge.config.root import RealtimeConfig
@@ -24,9 +21,12 @@ from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import prepare_process
-from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.demo.child_processes import child
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.source import SimulatedSource
+from vil_simulation.source.stepper import WakeupTimer
 
 _VEHICLES: Final = 100
 _SECONDS: Final = 60
@@ -34,7 +34,7 @@ _RATE_HZ: Final = 200
 _STEP_HZ: Final = 960
 _STEP_NS: Final = 1e9 / _STEP_HZ
 _RECORDED: Final = ("broad_12", "broad_07")
-_CHILD: Final = b"vil_adapters.simulated.worker"
+_CHILD: Final = b"vil_simulation.source.worker"
 
 
 def bench_fleet(data: Path | None) -> list[Row]:

@@ -45,9 +45,9 @@ from vil_bridge.core.types import (
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES
-from vil_bridge.tools.child_processes import child, free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.demo.child_processes import child, free_ports
 
 _RATE_HZ: Final = 240.0
 _FAST_RATE_HZ: Final = 1000.0

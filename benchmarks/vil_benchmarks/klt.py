@@ -16,7 +16,7 @@ import numpy as np
 
 from vil_benchmarks.render.yardstick import one_drawing_thread
 from vil_benchmarks.report import Row, percentile_row
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,
@@ -26,7 +26,6 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.importers import load_asset
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun

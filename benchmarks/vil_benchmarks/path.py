@@ -38,13 +38,13 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
-from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.codec import encode_pose
 from vil_renderer.flightgoggles.compiled_writer import pose_writer
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_simulation.demo.child_processes import child, free_ports, stop_and_report
 
 _BODIES: Final = 20
 _POSE_RATE_HZ: Final = 240.0

@@ -18,12 +18,12 @@ import numpy as np
 from vil_benchmarks.report import Row, percentile_row
 from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import solid_world
-from vil_bridge.tools.planning.planner import FlightPlanner
-from vil_bridge.tools.planning.query import ACCELERATION_MPS2
-from vil_bridge.tools.planning.scene_map import map_of_scene
-from vil_bridge.tools.planning.simulated_flight import contact_on, fly_along
-from vil_bridge.tools.planning.smoothing import PlannedFlight
-from vil_bridge.vehicles.control.limits import Limits
+from vil_simulation.planning.planner import FlightPlanner
+from vil_simulation.planning.query import ACCELERATION_MPS2
+from vil_simulation.planning.scene_map import map_of_scene
+from vil_simulation.planning.simulated_flight import contact_on, fly_along
+from vil_simulation.planning.smoothing import PlannedFlight
+from vil_simulation.vehicles.control.limits import Limits
 
 QUERIES: Final = 100
 _LOW_M: Final = np.array([-50.0, -50.0, 0.0])

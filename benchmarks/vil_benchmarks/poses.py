@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from vil_benchmarks import peers, poses_peers
 from vil_benchmarks.report import Row, percentile_row
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
+from vil_simulation.demo.child_processes import child, free_ports, stop_and_report
 
 _PHASE_S: Final = 10.0
 """As long as the loop's own lag looks back."""

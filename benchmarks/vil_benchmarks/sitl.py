@@ -16,20 +16,20 @@ from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Final, Literal, NamedTuple
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ready_simulation
-from vil_adapters.simulated.ipc import Order, Stop
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_benchmarks.report import Row, percentile_row
 from vil_benchmarks.sitl_camera import camera_rows
 from vil_benchmarks.sitl_peers import ardupilot_peer, px4_peer
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.compile import has_numba
 from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.core.installation import install_command
-from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
-from vil_bridge.vehicles.compile import has_numba
+from vil_simulation.demo.child_processes import child, free_ports, stop_and_report
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ready_simulation
+from vil_simulation.source.ipc import Order, Stop
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.stepper import Stepper, WakeupTimer
 
 _STEP_HZ: Final = 1000
 _RATES_HZ: Final = {"px4": 250, "ardupilot": 500}

@@ -19,9 +19,9 @@ from vil_benchmarks.report import Row
 from vil_benchmarks.sitl_peers import px4_peer
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.child_processes import ProcessGroup, child, free_ports, stop_and_report
-from vil_bridge.tools.sitl_options import SitlOptions
-from vil_bridge.tools.sitl_world import sitl_data
+from vil_simulation.demo.child_processes import ProcessGroup, child, free_ports, stop_and_report
+from vil_simulation.sitl.options import SitlOptions
+from vil_simulation.sitl.world import sitl_data
 
 _CAMERA_HZ: Final = 30
 _SAMPLES_HZ: Final = 250

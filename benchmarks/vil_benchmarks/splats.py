@@ -18,9 +18,8 @@ import numpy as np
 from vil_benchmarks.render.measure import Costs, interleaved
 from vil_benchmarks.report import Row, percentile_row, ratio_row
 from vil_benchmarks.splats_hall import hall_splats
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded.splats import SplatField, arranged, project, rasterise
 from vil_renderer.embedded.splats.cloud import cloud_of
 from vil_renderer.embedded.splats.field import DETAIL_PX

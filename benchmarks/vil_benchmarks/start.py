@@ -25,7 +25,7 @@ import numpy as np
 from vil_benchmarks.report import Row
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.messages import Odometry
-from vil_bridge.tools.child_processes import ProcessGroup, free_ports
+from vil_simulation.demo.child_processes import ProcessGroup, free_ports
 
 _LIMIT_S: Final = 300.0
 """The first round compiles the kernels of the vehicles, which takes a minute on a busy machine."""
@@ -34,7 +34,7 @@ _LAB_RUNS: Final = "running until"
 _INTERPRETER: Final = "import numpy"
 _GYMNASIUM: Final = """
 import gymnasium
-env = gymnasium.make("vil_bridge.learning:vil/Hover-v0")
+env = gymnasium.make("vil_simulation.learning:vil/Hover-v0")
 env.reset(seed=1)
 env.step(env.action_space.sample())
 """

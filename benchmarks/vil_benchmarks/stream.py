@@ -29,7 +29,7 @@ from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, Im
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation
 from vil_bridge.protocols.image_codecs import as_gray
-from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
+from vil_simulation.demo.child_processes import child, free_ports, stop_and_report
 
 _CAMERA: Final = CameraModel("front", 1024, 768, math.radians(70.0))
 _WARP_TURNS: Final = 60

@@ -27,18 +27,18 @@ from typing import Final
 import numpy as np
 
 from vil_benchmarks.report import Row, ratio_row
+from vil_bridge.core.compile import has_numba
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.installation import install_command
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
-from vil_bridge.vehicles.envs.hover import HoverTask
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
-from vil_bridge.vehicles.sensors.imu import ImuSensor
-from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
+from vil_simulation.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_simulation.vehicles.sensors.imu import ImuSensor
+from vil_simulation.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
 
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150
@@ -53,7 +53,7 @@ _WARM_CALL: Final = """
 import time
 begun = time.perf_counter()
 import numpy
-from vil_bridge.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.envs.hover import HoverTask
 task = HoverTask(1, engine="native")
 task.reset()
 task.step(numpy.zeros((1, 4)))
@@ -163,7 +163,7 @@ def _task_step(n: int, engine: Engine) -> _Work:
 def _gymnasium_step(n: int) -> _Work:
     import gymnasium
 
-    import vil_bridge.learning  # noqa: F401 - registers the environments
+    import vil_simulation.learning  # noqa: F401 - registers the environments
 
     env = gymnasium.make_vec(
         "vil/Hover-v0", n, vectorization_mode="vector_entry_point", reward="flightmare"

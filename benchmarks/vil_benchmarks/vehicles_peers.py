@@ -15,7 +15,7 @@ import numpy as np
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.installation import install_command
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 _RATE_HZ: Final = 500
 _HOVER_RPM: Final = 15_000.0

@@ -23,9 +23,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
-import vil_bridge.learning  # registers the environments  # noqa: F401
-from vil_bridge.learning.evaluate import Episodes, fly_once
-from vil_bridge.learning.stable import StableVecEnv
+import vil_simulation.learning  # registers the environments  # noqa: F401
+from vil_simulation.learning.evaluate import Episodes, fly_once
+from vil_simulation.learning.stable import StableVecEnv
 
 VEHICLES = 256
 STEPS_PER_ROLLOUT = 64

@@ -21,11 +21,10 @@ from vil_adapters.mavlink_imu.source import MavlinkImuSource
 from vil_bridge.client import ClockSync, Frame, Receiver
 from vil_bridge.client_warp import ImuRing
 from vil_bridge.config.base import TransformConfig
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform
 from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_mocap, read_rows, require_imu
 from vil_bridge.web.client.api import BridgeApi
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 import numpy as np
 
-from vil_adapters.simulated import BRISK, DroneMotion, ImuErrors, SinePath
+from vil_adapters.motions.drone import BRISK, DroneMotion, ImuErrors, SinePath
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.euroc import EurocImu, EurocWriter

@@ -23,15 +23,16 @@ from pathlib import Path
 from flight import MOCAP_HZ, REST_S, FlightWriter, flight
 
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
-from vil_adapters.simulated import DroneMotion, WalkMotion
+from vil_adapters.motions.drone import DroneMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
 from vil_bridge.tools.lab.run import LabConfig, run_lab
 from vil_bridge.tools.lab.servers import ServerSpec
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import BridgeUnreachable
+from vil_simulation.demo.child_processes import ProcessGroup, free_ports
 
 START_LIMIT_S = 60.0
 LIVE_REST_S = 15.0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.attacks.attack import Attack, Command, Status, Target, named, program
 from tests.support.airsim_burns import KINDS
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 _SERVED_S: Final = 10.0
 _PORT: Final = "airsim.port"

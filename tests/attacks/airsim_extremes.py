@@ -23,7 +23,7 @@ from tests.attacks.attack import Attack, Target, moments, named, program
 from tests.support.airsim_extremes import VEHICLES, ExtremeProgram
 from tests.support.airsim_server import AirsimConnection, serving
 from tests.support.common import wait_until
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 _NESTED: Final = b"\x94\x00\x01\xa4ping" + b"\x91" * 2000
 """A request with 2,000 lists in each other: beyond what the protocol's reader takes."""

@@ -16,8 +16,8 @@ import yaml
 
 from tests.attacks.attack import Attack, Target, moments, program, seen
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.child_processes import free_ports
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
+from vil_simulation.demo.child_processes import free_ports
 
 
 def configure(config: dict[str, Any], _folder: Path) -> None:

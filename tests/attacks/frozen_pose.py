@@ -19,7 +19,7 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import MotionFrame, SkeletonModel
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 
 class Repeated:

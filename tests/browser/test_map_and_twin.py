@@ -18,7 +18,7 @@ from tests.browser.rig import LIMIT_MS, Watched, needs_page, watched
 from tests.browser.test_accessible import complaints
 from tests.support.common import needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = [pytest.mark.browser, pytest.mark.gl]
 

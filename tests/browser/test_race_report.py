@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.rig import watched
 from tests.support.race_runs import group_of, line_course, straight_run
-from vil_bridge.tools.race.report import race_page
+from vil_simulation.race.report import race_page
 
 pytestmark = pytest.mark.browser
 

@@ -133,6 +133,7 @@ class _Finder:
             "vil_bridge",
             "vil_adapters",
             "vil_renderer",
+            "vil_simulation",
             "vil_benchmarks",
             "tests",
         ):

@@ -20,8 +20,8 @@ import pytest
 
 from tests.support.common import PATIENCE_S, data_dir, needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.servers.airsim.object_ids import PALETTE, initial_id
-from vil_bridge.servers.msgpack_rpc import FAULTS
+from vil_simulation.airsim.msgpack_rpc import FAULTS
+from vil_simulation.airsim.object_ids import PALETTE, initial_id
 
 pytestmark = pytest.mark.process
 

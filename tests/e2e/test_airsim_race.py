@@ -16,8 +16,8 @@ from tests.support.common import needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.servers.airsim.frames import attitude_of
-from vil_bridge.servers.airsim.values import Quaternionr
+from vil_simulation.airsim.frames import attitude_of
+from vil_simulation.airsim.values import Quaternionr
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

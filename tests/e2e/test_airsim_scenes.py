@@ -16,7 +16,7 @@ from tests.support.airsim_scenes import HOST, client, listens, pid_of
 from tests.support.common import needs_gl, wait_until
 from tests.support.network_namespaces import in_namespace, two_namespaces
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

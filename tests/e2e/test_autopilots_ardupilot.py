@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sitl import counters, sitl_bridge, stand_in, wait_until
-from vil_bridge.tools.sitl_options import SitlOptions
+from vil_simulation.sitl.options import SitlOptions
 
 pytestmark = pytest.mark.process
 

@@ -13,7 +13,7 @@ from tests.support import betaflight
 from tests.support.betaflight_hover import flown, process_in
 from tests.support.common import wait_until
 from tests.support.sitl import sitl_bridge
-from vil_bridge.tools.sitl_options import SitlOptions
+from vil_simulation.sitl.options import SitlOptions
 
 pytestmark = [
     pytest.mark.process,

@@ -19,7 +19,7 @@ from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.stubborn_program import STUBBORN, is_gone, most_at_once, numbers_in
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 
@@ -93,10 +93,10 @@ def test_the_end_of_a_program_is_a_line_of_the_bridges_log(
         found = json.loads(line)
         assert (found["level"], found["logger"]) == (
             "WARNING",
-            "vil_adapters.simulated.program_process",
+            "vil_simulation.source.program_process",
         )
         datetime.fromisoformat(found["time"])
     else:
         time, _, rest = line.partition(" WARNING ")
         datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").astimezone()
-        assert rest.startswith("vil_adapters.simulated.program_process: program of quad_0 ended")
+        assert rest.startswith("vil_simulation.source.program_process: program of quad_0 ended")

@@ -19,11 +19,11 @@ from tests.support.mavlink_pilot import Pilot, fly_ardupilot_guided, fly_px4_off
 from tests.support.programs import Program
 from tests.support.sitl import counters
 from tests.support.sitl_flights import SitlFlight
-from vil_adapters.simulated.ipc import Order
-from vil_bridge.tools.lab.autopilots.ardupilot_process import COMMAND_PORT
-from vil_bridge.tools.lab.autopilots.px4_process import GCS_PORT, ONBOARD_PORT
-from vil_bridge.tools.sitl_options import SitlOptions
-from vil_bridge.tools.sitl_world import connections
+from vil_simulation.autopilots.stand_ins.ardupilot_process import COMMAND_PORT
+from vil_simulation.autopilots.stand_ins.px4_process import GCS_PORT, ONBOARD_PORT
+from vil_simulation.sitl.options import SitlOptions
+from vil_simulation.sitl.world import connections
+from vil_simulation.source.ipc import Order
 
 pytestmark = pytest.mark.process
 

@@ -14,8 +14,8 @@ from typing import Any, Final, get_args
 import pytest
 
 from tests.support.sitl_flights import STEP_HZ, Kind, SitlFlight
-from vil_adapters.simulated.ipc import ClockUpdate, Order
 from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_simulation.source.ipc import ClockUpdate, Order
 
 pytestmark = pytest.mark.process
 

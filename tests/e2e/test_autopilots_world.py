@@ -19,8 +19,8 @@ from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.sitl import SitlBridge, sitl_bridge, stand_in, wait_until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import q_conj, q_rotate
-from vil_bridge.tools.child_processes import free_ports
-from vil_bridge.tools.sitl_options import SitlOptions
+from vil_simulation.demo.child_processes import free_ports
+from vil_simulation.sitl.options import SitlOptions
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

@@ -44,8 +44,8 @@ from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.protocols.natnet.codec import MessageId, encode
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.captures import CaptureSpec
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

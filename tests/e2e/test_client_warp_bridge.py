@@ -33,6 +33,7 @@ from vil_bridge.config.presets import preset_text
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import (
     GRAVITY_MPS2,
+    T_FLU_OPTICAL,
     Transform,
     q_conj,
     q_from_euler_zyx,
@@ -50,7 +51,6 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process

@@ -20,7 +20,7 @@ from tests.support.mavlink_out import UdpAutopilot
 from tests.support.optitrack import SpinMotion, emulated
 from tests.support.programs import Program, run
 from vil_bridge.cli.exit_codes import Exit
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

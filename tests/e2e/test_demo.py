@@ -92,8 +92,7 @@ def test_a_missing_recording_is_named(tmp_path: Path) -> None:
 
 def test_the_renderer_starts_before_anything_slow_is_imported() -> None:
     code = (
-        "import sys, vil_bridge.cli.main, vil_bridge.tools.demo.first; print('numpy' in "
-        "sys.modules)"
+        "import sys, vil_bridge.cli.main, vil_simulation.demo.first; print('numpy' in sys.modules)"
     )
     assert run(sys.executable, "-c", code).stdout == "False\n"
 

@@ -21,7 +21,7 @@ import yaml
 from tests.support.common import ROOT, needs_program, wait_until
 from tests.support.harness import Rig
 from tests.support.programs import Program
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 
 class Lab(NamedTuple):

@@ -28,9 +28,9 @@ from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
 from vil_bridge.protocols.natnet.codec import ServerInfo, encode_server_info
 from vil_bridge.registry import resolve
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.doctor.examine import examine
 from vil_bridge.tools.doctor.finding import Finding, State
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

@@ -25,8 +25,8 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
+from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 

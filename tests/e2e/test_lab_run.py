@@ -31,9 +31,9 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.run import DEFAULT_SERVERS, LabConfig
 from vil_bridge.tools.lab.servers import KINDS, ServerSpec, with_faults
+from vil_simulation.demo.child_processes import free_ports
 
 
 @contextlib.contextmanager

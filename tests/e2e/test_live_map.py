@@ -26,13 +26,13 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import codes_of, read_octree
 from vil_bridge.registry import solid_world
-from vil_bridge.tools.planning.planner import FlightPlanner
-from vil_bridge.tools.planning.scene_map import map_of_scene
-from vil_bridge.tools.planning.simulated_flight import contact_on
-from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.web.client import BridgeApi
 from vil_bridge.web.client.errors import NoSuchThing, RequestRejected
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
+from vil_simulation.planning.planner import FlightPlanner
+from vil_simulation.planning.scene_map import map_of_scene
+from vil_simulation.planning.simulated_flight import contact_on
+from vil_simulation.vehicles.control.limits import Limits
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

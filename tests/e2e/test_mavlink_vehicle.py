@@ -32,7 +32,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

@@ -13,7 +13,7 @@ from tests.support.events import receiving
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.source import MspImuSource
 from vil_bridge.core.types import ImuSample
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

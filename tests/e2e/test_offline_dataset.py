@@ -25,14 +25,13 @@ from tests.support.programs import Program, run
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import ConfigError, RendererError
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
-from vil_bridge.tools.dataset.frames import sequences_of
-from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
-from vil_bridge.tools.dataset.shard_renderer import ShardRenderer
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.tools.offline.files import SUMS
 from vil_renderer.embedded import RayWorld, load_scene
+from vil_simulation.dataset.dataset import DatasetSummary, render_dataset
+from vil_simulation.dataset.frames import sequences_of
+from vil_simulation.dataset.plan import DatasetPlan, load_plan
+from vil_simulation.dataset.shard_renderer import ShardRenderer
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
@@ -275,9 +274,9 @@ def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -
     path, target = tmp_path / "plan.json", tmp_path / "set"
     path.write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset "
+        "import sys; from pathlib import Path; from vil_simulation.dataset.dataset "
         "import render_dataset;"
-        "from vil_bridge.tools.dataset.plan import load_plan;"
+        "from vil_simulation.dataset.plan import load_plan;"
         "import os, signal\n"
         "def end(done, whole):\n"
         "    if done == 2: os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from tests.support.common import needs_gl
-from vil_bridge.tools.dataset.dataset import render_dataset
-from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_simulation.dataset.dataset import render_dataset
+from vil_simulation.dataset.plan import DatasetPlan
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

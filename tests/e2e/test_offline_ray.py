@@ -28,10 +28,10 @@ import ray
 
 ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
 print("started", flush=True)
-from vil_bridge.tools.dataset.executors import _RayWorker
-from vil_bridge.tools.dataset.dataset import render_dataset
-from vil_bridge.tools.dataset.frames import sequences_of
-from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_simulation.dataset.executors import _RayWorker
+from vil_simulation.dataset.dataset import render_dataset
+from vil_simulation.dataset.frames import sequences_of
+from vil_simulation.dataset.plan import DatasetPlan
 
 scene, out = sys.argv[1], Path(sys.argv[2])
 camera = {"width_px": 64, "height_px": 48, "modalities": ["gray", "flow"]}

@@ -31,7 +31,7 @@ from tests.support.offline import (
 )
 from vil_bridge.core.bridge_time import bridge_clock, machine_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
-from vil_bridge.core.geometry import q_conj, q_log, q_mul
+from vil_bridge.core.geometry import T_FLU_OPTICAL, q_conj, q_log, q_mul
 from vil_bridge.core.types import (
     CameraModel,
     ClockExchange,
@@ -43,7 +43,6 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.monitoring.frame_records import FrameRow, read_ledger
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.offline.files import SUMS
 from vil_bridge.tools.offline.renderer import open_renderer
 from vil_bridge.tools.replay.replay import ReplaySummary, replay_offline

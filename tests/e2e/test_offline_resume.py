@@ -15,9 +15,9 @@ from tests.support.common import needs_gl
 from tests.support.offline import room_file
 from tests.support.programs import Program, run
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.dataset.dataset import DatasetSummary, inputs_of, render_dataset
-from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
 from vil_bridge.tools.offline.files import SUMS
+from vil_simulation.dataset.dataset import DatasetSummary, inputs_of, render_dataset
+from vil_simulation.dataset.plan import DatasetPlan, load_plan
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
@@ -76,9 +76,9 @@ def test_killed_while_imu_and_truth_are_written_it_goes_on(tmp_path: Path) -> No
     plan, target = plan_in(tmp_path, **slow), tmp_path / "set"
     (tmp_path / "plan.json").write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset "
+        "import sys; from pathlib import Path; from vil_simulation.dataset.dataset "
         "import render_dataset;"
-        "from vil_bridge.tools.dataset.plan import load_plan;"
+        "from vil_simulation.dataset.plan import load_plan;"
         "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=2)"
     )
     with Program(sys.executable, "-c", program, tmp_path / "plan.json", target) as running:

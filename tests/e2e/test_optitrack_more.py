@@ -34,7 +34,7 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

@@ -38,9 +38,9 @@ from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.output import NatNetOutput
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
 from vil_bridge.outputs.vrpn.output import VrpnOutput
-from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.demo.child_processes import child
 
 LOOPBACK = "127.0.0.1"
 FRAMES = 120

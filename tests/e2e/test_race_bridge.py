@@ -33,13 +33,13 @@ from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.daemon.race_setup import RaceSetup
-from vil_bridge.tools.race.report import race_page
-from vil_bridge.tools.race.run_files import read_runs
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import RestError
 from vil_bridge.web.schemas.race import RaceSetupBody
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
+from vil_simulation.race.report import race_page
+from vil_simulation.race.run_files import read_runs
 
 pytestmark = pytest.mark.process
 

@@ -22,11 +22,11 @@ from tests.support.bridge_rig import build, drawn_bridge, running
 from tests.support.events import receiving, until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.record import record, some_events
+from vil_bridge.assembly.recorded import replay_config
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ClockExchange, ImuSample, RenderedImage, SourceFrame, View
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.daemon.recorded_bridge import replay_config
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.source import McapSource

@@ -21,12 +21,12 @@ from rosbags.typesys import Stores, get_typestore
 
 from tests.support.record import picture
 from vil_bridge import registry
+from vil_bridge.assembly.recorded import recorded_config, recording_metadata
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
-from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording

@@ -16,12 +16,12 @@ from tests.support.bridge_rig import build, read, running
 from tests.support.events import receiving, until
 from tests.support.record import picture
 from vil_bridge import registry
+from vil_bridge.assembly.recorded import recording_metadata
+from vil_bridge.assembly.world import build_world
 from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.daemon.factories import build_world
-from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder

@@ -36,7 +36,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -25,7 +25,7 @@ from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.setpoints import PositionSetpoint
 from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -24,7 +24,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImageArray
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -18,8 +18,8 @@ from tests.support import ros_types
 from tests.support.bridge_rig import drawn_bridge
 from tests.support.events import until
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.child_processes import free_ports
 from vil_renderer.flightgoggles.server import RenderedRequest
+from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -15,12 +15,12 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
 from vil_bridge import registry
+from vil_bridge.assembly.recorded import recording_metadata
 from vil_bridge.config.load import load_text
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.sensor_readings import SensorKind, SensorReadings
 from vil_bridge.core.types import FloatArray
-from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.tools.export import export
 

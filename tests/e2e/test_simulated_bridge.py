@@ -34,9 +34,9 @@ from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
-from vil_bridge.tools import piloting
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
+from vil_simulation.race import piloting
 
 pytestmark = pytest.mark.process
 

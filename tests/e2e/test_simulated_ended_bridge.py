@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.support.events import receiving, until
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import PlaceOrder
-from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import PlaceOrder
+from vil_simulation.source.source import SimulatedSource
 
 pytestmark = pytest.mark.process
 

@@ -20,8 +20,6 @@ import pytest
 from tests.support.bridge_rig import running
 from tests.support.common import ROOT, simulated_time
 from tests.support.events import Received, receiving, until
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ValueRefused
@@ -39,6 +37,8 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.source import SimulatedSource
 
 pytestmark = pytest.mark.process
 

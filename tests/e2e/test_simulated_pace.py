@@ -16,13 +16,13 @@ import pytest
 
 from tests.support.common import simulated_time
 from tests.support.events import receiving
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ThreadHost
-from vil_adapters.simulated.ipc import ClockUpdate, Order
-from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ThreadHost
+from vil_simulation.source.ipc import ClockUpdate, Order
+from vil_simulation.source.source import SimulatedSource
 
 pytestmark = pytest.mark.process
 

@@ -18,8 +18,6 @@ from pydantic import ValidationError
 from tests.support.common import simulated_time
 from tests.support.events import receiving, until
 from tests.support.fork_server import without_forking
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
@@ -28,6 +26,8 @@ from vil_bridge.core.types import ActorKind, ImuSample
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.source import SimulatedSource
 
 pytestmark = pytest.mark.process
 
@@ -253,7 +253,7 @@ def _children() -> list[int]:
             continue
         if (
             int(words[1]) == os.getpid()
-            and b"vil_adapters.simulated.worker" in line
+            and b"vil_simulation.source.worker" in line
             and words[0] != "Z"
         ):
             found.append(int(stat.parent.name))

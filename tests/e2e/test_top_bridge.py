@@ -27,10 +27,10 @@ from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.snapshot import BridgeSnapshot, SimulationView, WarningView
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer
 from vil_bridge.world.world import World
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

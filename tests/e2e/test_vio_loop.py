@@ -25,13 +25,12 @@ import pytest
 
 from tests.support.common import ROOT, needs_gl, wait_until
 from tests.support.programs import Program, output
-from vil_adapters.simulated import BRISK, DroneMotion, ImuErrors
-from vil_bridge.core.geometry import Transform
+from vil_adapters.motions.drone import BRISK, DroneMotion, ImuErrors
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
-from vil_bridge.tools.child_processes import free_ports
 from vil_renderer.embedded import EmbeddedRenderer
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 pytest.importorskip("gtsam", reason="the example's estimator: install the extra dev")

@@ -17,7 +17,7 @@ from tests.fuzz.mutate import mutate_json
 from tests.fuzz.target import load
 from tests.fuzz.watch import Watch
 
-OURS = ["vil_bridge", "vil_adapters", "vil_renderer", "tests.fuzz.targets"]
+OURS = ["vil_bridge", "vil_adapters", "vil_renderer", "vil_simulation", "tests.fuzz.targets"]
 
 
 def main(name: str, report: Path, options: list[str]) -> None:

@@ -12,27 +12,25 @@ from tests.mutants.c_source import KERNEL
 __all__ = ["ROOMS", "SUITE", "files_of", "tracked"]
 
 SUITE: Final = ("tests/unit", "tests/property", "tests/contract", "tests/fuzz", "tests/e2e")
-_FOLDERS: Final = (
-    *(
-        "core",
-        "config",
-        "protocols",
-        "world",
-        "monitoring",
-        "vehicles",
-        "pipeline",
-        "outputs",
-        "web",
-        "servers",
-    ),
-    *("recording", "learning", "daemon", "tools", "cli"),
+_BRIDGE: Final = (
+    *("core", "config", "protocols", "world", "monitoring", "pipeline", "outputs", "web"),
+    *("recording", "assembly", "services", "daemon", "tools", "cli"),
+)
+_SIMULATION: Final = (
+    *("vehicles", "source", "autopilots", "airsim", "learning", "race", "planning", "twins"),
+    *("dataset", "demo", "sitl"),
 )
 # Patterns of paths; `*` also matches slashes. Each file of the product is in one room.
 ROOMS: Final[dict[str, tuple[str, ...]]] = {
-    **{folder: (f"vil_bridge/{folder}/*.py",) for folder in _FOLDERS},
+    **{folder: (f"vil_bridge/{folder}/*.py",) for folder in _BRIDGE},
+    **{folder: (f"simulation/vil_simulation/{folder}/*.py",) for folder in _SIMULATION},
+    "simulation": (
+        "simulation/vil_simulation/__init__.py",
+        "simulation/vil_simulation/cli/*.py",
+    ),
     "vil_bridge": tuple(
         f"vil_bridge/{name}.py"
-        for name in ("__init__", "__main__", "client", "client_warp", "registry")
+        for name in ("__init__", "__main__", "client", "client_warp", "registry", "run")
     ),
     "adapters": ("adapters/vil_adapters/*.py",),
     "renderer": ("renderer/vil_renderer/*.py",),

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vil_adapters.simulated import DroneMotion
+from vil_adapters.motions.drone import DroneMotion
 
 S = 1_000_000_000
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles import layout
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.car import KinematicBicycle
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV
-from vil_bridge.vehicles.layout import LEAST, flush
-from vil_bridge.vehicles.model import Model
+from vil_simulation.vehicles import layout
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.car import KinematicBicycle
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import QUADROTOR_ENV
+from vil_simulation.vehicles.layout import LEAST, flush
+from vil_simulation.vehicles.model import Model
 
 MOST = 33
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.adapters.test_simulated_simulation import simulation
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.geometry import q_exp, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_simulation.source.simulation import Simulation
 
 _TABLE = """
 scene: table

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from tests.unit.vehicles.test_vehicles_motors import GOGGLES, MARE, SIM
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
-from vil_bridge.vehicles.airsim.airframes import FRAMES, Tilt
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.car import KinematicBicycle
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, QUADROTOR_ENV
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
+from vil_simulation.vehicles.airsim.airframes import FRAMES, Tilt
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.car import KinematicBicycle
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import FLIGHTMARE, QUADROTOR_ENV
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
 
 pytest.importorskip("numba")
 

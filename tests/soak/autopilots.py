@@ -29,7 +29,7 @@ from tests.support.common import free_port, wait_until
 from tests.support.harness import rss_mb
 from tests.support.programs import Program
 from tests.support.sitl import SitlBridge, counters, sitl_bridge, stand_in
-from vil_bridge.tools.sitl_options import SitlOptions
+from vil_simulation.sitl.options import SitlOptions
 
 Kind = Literal["px4", "ardupilot"]
 

@@ -37,8 +37,8 @@ from vil_bridge.core.ports import Emit, PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.servers import ServerSpec
+from vil_simulation.demo.child_processes import free_ports
 
 RATE_HZ = 100.0
 CALM_S = 16.0

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import MoveOrder, PlaceOrder, VehicleBatch, VehicleOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import Move, TurnRateMove
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import MoveOrder, PlaceOrder, VehicleBatch, VehicleOrder
+from vil_simulation.source.simulation import Simulation
 
 _LONGEST_S = 120.0
 _SETTLING_S = 4.0

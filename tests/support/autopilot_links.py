@@ -10,9 +10,9 @@ from vil_bridge.core.sensor_readings import (
     ImuReading,
     MagnetometerReading,
 )
-from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState
-from vil_bridge.protocols.autopilots.poses import PoseSample, TrueMotion
 from vil_bridge.protocols.mavlink.pose_messages import Spread
+from vil_simulation.autopilots.links.link import AutopilotLink, AutopilotSample, LinkState
+from vil_simulation.autopilots.links.poses import PoseSample, TrueMotion
 
 MS = 1_000_000
 LEVEL = (0.0, 0.0, 0.0, 1.0)

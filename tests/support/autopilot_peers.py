@@ -17,12 +17,12 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotStandIn
-from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
-from vil_bridge.tools.lab.autopilots.px4 import STEP_US, Px4StandIn
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor
+from vil_simulation.autopilots.stand_ins.ardupilot import ArduPilotStandIn
+from vil_simulation.autopilots.stand_ins.betaflight import BetaflightStandIn
+from vil_simulation.autopilots.stand_ins.px4 import STEP_US, Px4StandIn
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.multicopter import MulticopterParameters, Rotor
 
 Vector3 = tuple[float, float, float]
 Vector4 = tuple[float, float, float, float]

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ready_simulation
-from vil_adapters.simulated.ipc import PlaceOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilSensor
-from vil_bridge.tools.child_processes import free_ports
-from vil_bridge.tools.lab.autopilots.ardupilot_lines import parse
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.autopilots.stand_ins.ardupilot_lines import parse
+from vil_simulation.demo.child_processes import free_ports
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ready_simulation
+from vil_simulation.source.ipc import PlaceOrder
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 HOVER = MulticopterParameters().hover_radps / 2200.0
 """Output at which the default multicopter carries its weight, with a speed in proportion to it."""

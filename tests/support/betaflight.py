@@ -36,7 +36,7 @@ CONFIGURATION: Final = ("aux 0 0 0 1700 2100 0 0", "aux 1 1 1 1700 2100 0 0")
 _BUILD_S: Final = 1500.0
 _IN_OWN_NETWORK: Final = """
 import os, sys
-from vil_adapters.simulated.network_namespace import enter_own_network
+from vil_simulation.source.network_namespace import enter_own_network
 enter_own_network()
 os.execv(sys.argv[1], sys.argv[1:])
 """

@@ -24,7 +24,7 @@ from tests.support import betaflight
 from tests.support.common import wait_until
 from tests.support.network_namespaces import in_network
 from tests.support.sitl import SitlBridge, sitl_bridge
-from vil_bridge.tools.sitl_options import SitlOptions
+from vil_simulation.sitl.options import SitlOptions
 
 TARGET_M: Final = 1.5
 _VEHICLE: Final = "betaflight"

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from vil_bridge.core.bridge_time import bridge_clock
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 PATIENCE_S: Final = 180.0
 """Limit for what must come on a busy machine, where the test is not about the time that it

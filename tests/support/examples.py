@@ -264,7 +264,7 @@ def load_yaml(example: Example, folder: Path) -> None:
 
         assert read_template(path)
     elif example.check == "dataset":
-        from vil_bridge.tools.dataset.plan import load_plan
+        from vil_simulation.dataset.plan import load_plan
 
         load_plan(path)
     else:

@@ -29,8 +29,8 @@ from vil_bridge.config.load import load
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import resolve
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.keys import new_keys
+from vil_simulation.demo.child_processes import free_ports
 
 ROOMS: Final = ("flight", "actor")
 OTHER: Final = {"flight": "actor", "actor": "flight"}

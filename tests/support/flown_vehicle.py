@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import Order
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.world.world import World
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import Order
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
 
 ORIGIN = GeoOrigin(47.6, -122.1, 122.0)
 STEPS = 24

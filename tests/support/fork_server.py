@@ -67,7 +67,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _PACKAGES: Final = (*PACKAGES, "tests")
 _STARTERS: Final = frozenset({"vil_bridge"})
 """Modules that start further programs."""
-_NOT_PRELOADED: Final = ("vil_bridge.learning", "vil_benchmarks")
+_NOT_PRELOADED: Final = ("vil_simulation.learning", "vil_benchmarks")
 """Rooms whose libraries are large, or which prepare an interpreter for their own use."""
 _INTERPRETER_VARIABLES: Final = (
     "PYTHON",

@@ -28,7 +28,7 @@ import numpy as np
 from tests.support.common import ROOT, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 NAMES: Final = ("daemon", "renderer", "lab", "client")
 _LISTEN: Final = "0A"

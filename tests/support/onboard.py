@@ -11,9 +11,8 @@ import numpy as np
 
 from vil_bridge import client
 from vil_bridge.client_warp import ImuRing
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.core.types import FloatArray, ImageArray
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 DEG = math.pi / 180

@@ -12,6 +12,7 @@ FOLDERS: Final = {
     "vil_bridge": "",
     "vil_adapters": "adapters/",
     "vil_renderer": "renderer/",
+    "vil_simulation": "simulation/",
     "vil_benchmarks": "benchmarks/",
 }
 """Folder that holds each package, with a slash at its end; "" is the root of the checkout."""

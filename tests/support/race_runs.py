@@ -9,11 +9,11 @@ import numpy as np
 from vil_bridge.core.course import Course, CourseGate, CourseObstacle, RaceRules
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.flown_tracks import FlownTrack
-from vil_bridge.tools.race.race_runs import RaceRun, RunGroup
-from vil_bridge.tools.race.results import EpisodeEnd, RaceEpisode
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent
+from vil_simulation.race.flown_tracks import FlownTrack
+from vil_simulation.race.race_runs import RaceRun, RunGroup
+from vil_simulation.race.results import EpisodeEnd, RaceEpisode
 
 GRAVITY = 9.80665
 HEIGHT_M = 2.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import zenoh
 
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 # As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of
 # this project.

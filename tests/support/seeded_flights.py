@@ -19,25 +19,25 @@ import numpy as np
 from tests.support.lsy_levels import level_file
 from vil_bridge.config.course import load_course
 from vil_bridge.core.course import Course
+from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.lsy import read_lsy
-from vil_bridge.tools.race.pilots import minimum_snap_pilot, time_optimal_pilot
-from vil_bridge.tools.race.simulated_race import PilotFactory, race
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.control.models import tracking
-from vil_bridge.vehicles.environment.wind import DrydenGusts
-from vil_bridge.vehicles.envs.base import VehicleTask
-from vil_bridge.vehicles.envs.hover import HoverTask
-from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.random.courses import perturbed
-from vil_bridge.vehicles.sensors.imu import ImuSensor
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.trajectories import circle, lemniscate, line, minimum_snap
+from vil_simulation.race.lsy import read_lsy
+from vil_simulation.race.pilots import minimum_snap_pilot, time_optimal_pilot
+from vil_simulation.race.simulated_race import PilotFactory, race
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.control.models import tracking
+from vil_simulation.vehicles.environment.wind import DrydenGusts
+from vil_simulation.vehicles.envs.base import VehicleTask
+from vil_simulation.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.envs.race import RaceTask
+from vil_simulation.vehicles.envs.stabilise import ThreeRotorsTask
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.sensors.imu import ImuSensor
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.vehicles.trajectories import circle, lemniscate, line, minimum_snap
 
 _SEED: Final = 3
 _STEPS: Final = 300

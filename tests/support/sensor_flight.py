@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 
-from vil_adapters.simulated.config import SimulatedConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import SensorDescription, SensorKind, SensorReadings
 from vil_bridge.core.types import ActorKind, FloatArray
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.source.config import SimulatedConfig
 
 _ROOT_HALF = math.sqrt(0.5)
 T_WORLD_ROOM = Transform.of((10.0, 20.0, 0.0), (0.0, 0.0, _ROOT_HALF, _ROOT_HALF))

@@ -8,7 +8,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import TrueState
+from vil_simulation.vehicles.model import TrueState
 
 _WEIGHT_MPS2 = np.array([0.0, 0.0, 9.81])
 

@@ -18,9 +18,9 @@ import yaml
 
 from tests.support import common
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.tools.child_processes import free_ports
-from vil_bridge.tools.sitl_options import SitlOptions
-from vil_bridge.tools.sitl_world import sitl_data
+from vil_simulation.demo.child_processes import free_ports
+from vil_simulation.sitl.options import SitlOptions
+from vil_simulation.sitl.world import sitl_data
 
 STAND_IN: Final = (*VIL_BRIDGE, "lab", "autopilot")
 wait_until: Final = partial(common.wait_until, period_s=0.05)

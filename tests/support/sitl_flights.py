@@ -12,13 +12,13 @@ from typing import Any, Final, Literal
 from tests.support.common import free_port, wait_until
 from tests.support.programs import Program
 from tests.support.sitl import counters, stand_in
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ready_simulation
-from vil_adapters.simulated.ipc import Order, Stop
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import machine_ns
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ready_simulation
+from vil_simulation.source.ipc import Order, Stop
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.stepper import Stepper, WakeupTimer
 
 Kind = Literal["px4", "ardupilot"]
 

@@ -24,11 +24,11 @@ from scipy.interpolate import CubicSpline
 
 from tests.support.common import data_dir, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.assembly.recorded import recorded_config, recording_metadata
 from vil_bridge.core.types import FloatArray, SourceFrame
-from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.recording.actor_poses import Placing
 from vil_bridge.recording.reader import Recording
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 RACERS: Final = ("real", "own", "far")
 LAPS: Final = 2

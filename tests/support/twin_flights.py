@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul
-from vil_bridge.tools.twins.rollouts import CommandLog
-from vil_bridge.vehicles.control.models import tracking
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.trajectories.trajectory import Trajectory
-from vil_bridge.vehicles.trajectories.waypoints import minimum_snap
+from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.world.twin.pose_series import PoseSeries
+from vil_simulation.twins.rollouts import CommandLog
+from vil_simulation.vehicles.control.models import tracking
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.trajectories.waypoints import minimum_snap
 
 STEPS_PER_S = 960
 _LEG_S = 1.2

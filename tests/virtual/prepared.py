@@ -19,9 +19,9 @@ from tests.virtual import machine as virtual_machine
 MACHINE = virtual_machine.install()
 
 from tests.virtual import zeromq
-from vil_adapters.simulated.network_namespace import enter_own_network
 from vil_bridge.core import clock
 from vil_bridge.world.kernel.library import KERNEL
+from vil_simulation.source.network_namespace import enter_own_network
 
 virtual_machine.replace(
     clock,

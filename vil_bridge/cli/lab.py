@@ -164,21 +164,6 @@ def emulate(
         raise ConfigError([str(exc) for exc in wrong.exceptions]) from None
 
 
-@lab.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-def autopilot(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="px4|ardupilot|betaflight [OPTIONS]")
-    ] = None,
-) -> None:
-    """Stand in for PX4, ArduPilot or Betaflight.
-
-    Answer a simulator, fly, end at the first violation.
-    """
-    from vil_bridge.tools.lab.autopilots.command_line import run_stand_in
-
-    raise typer.Exit(run_stand_in(words or ()))
-
-
 def _motions(recording: Path | None, seconds: float, *, carried: bool) -> LabMotions:
     """Return the motions that the emulated cameras see.
 

@@ -59,9 +59,9 @@ def main() -> None:
         print(printable_lines(str(exc)), file=sys.stderr)
         sys.exit(Exit.CONFIG)
     except ModuleNotFoundError as exc:
-        from vil_bridge.registry import explain_missing, is_of_extra  # slow to import, for --help
+        from vil_bridge.registry import explain_missing, is_optional  # slow to import, for --help
 
-        if not is_of_extra(exc):
+        if not is_optional(exc):
             raise
         print(f"this verb needs more: {explain_missing(exc)}", file=sys.stderr)
         sys.exit(Exit.CONFIG)

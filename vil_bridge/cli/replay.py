@@ -72,9 +72,9 @@ def replay(
 
     setup_logging()
     loaded = _config(file, config, sets, rate=rate, loop=loop)
-    from vil_bridge.daemon.bridge import run_daemon
+    from vil_bridge.run import run_bridge
 
-    run_daemon(loaded)
+    run_bridge(loaded)
 
 
 def _config(
@@ -90,8 +90,8 @@ def _config(
 
     import yaml
 
+    from vil_bridge.assembly.recorded import replay_config
     from vil_bridge.cli.options import load_config
-    from vil_bridge.daemon.recorded_bridge import replay_config
     from vil_bridge.recording.reader import Recording
 
     with Recording(file) as recording:

@@ -72,10 +72,10 @@ def run(
     if wanted := [*(faults or ()), *(inject or ())]:
         sets = [*(sets or ()), *_fault_overrides(wanted, loaded.sources)]
         loaded = load_config(config, sets)
-    from vil_bridge.daemon.bridge import run_daemon
+    from vil_bridge.run import run_bridge
 
     try:
-        run_daemon(loaded, lambda: load_config(config, sets), record)
+        run_bridge(loaded, lambda: load_config(config, sets), record)
     except RequiredSourceLost as exc:
         print(f"error: {exc}", file=sys.stderr)
         raise typer.Exit(Exit.LOST_SOURCE) from None

@@ -101,8 +101,7 @@ def _contact_sheet(
 
 def _looking(p_m: tuple[float, float, float], yaw_deg: float, pitch_deg: float) -> Transform:
     """Optical axes of a camera that looks along a body's x; positive pitch looks down."""
-    from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-    from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+    from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 
     return (
         Transform.of(p_m, q_from_euler_zyx(math.radians(yaw_deg), math.radians(pitch_deg), 0.0))

@@ -13,31 +13,32 @@ from typing import Any, Final
 import typer
 
 from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.core.installation import PACKAGE_FOLDERS, package_cure
 
 __all__ = ["GROUPS", "VERBS", "add_to"]
 
 VERBS: Final[Mapping[str, str]] = {
-    "demo": "vil_bridge.cli.demo:demo",
+    "demo": "vil_simulation.cli.demo:demo",
     "discover": "vil_bridge.cli.discover:discover",
     "doctor": "vil_bridge.cli.doctor:doctor",
     "align": "vil_bridge.cli.align:align",
     "calibrate": "vil_bridge.cli.align:calibrate",
     "run": "vil_bridge.cli.run:run",
-    "fly": "vil_bridge.cli.fly:fly",
+    "fly": "vil_simulation.cli.fly:fly",
     "top": "vil_bridge.cli.top:top",
     "record": "vil_bridge.cli.record:record",
     "replay": "vil_bridge.cli.replay:replay",
     "export": "vil_bridge.cli.export:export",
     "report": "vil_bridge.cli.report:report",
     "map": "vil_bridge.cli.map:map_",
-    "plan": "vil_bridge.cli.plan:plan",
-    "twin": "vil_bridge.cli.twin:twin",
-    "identify": "vil_bridge.cli.identify:identify",
-    "dataset": "vil_bridge.cli.dataset:dataset",
+    "plan": "vil_simulation.cli.plan:plan",
+    "twin": "vil_simulation.cli.twin:twin",
+    "identify": "vil_simulation.cli.identify:identify",
+    "dataset": "vil_simulation.cli.dataset:dataset",
     "check": "vil_bridge.cli.configuration:check",
     "init": "vil_bridge.cli.configuration:init",
-    "airsim": "vil_bridge.cli.airsim:airsim",
-    "sitl": "vil_bridge.cli.sitl:sitl",
+    "airsim": "vil_simulation.cli.airsim:airsim",
+    "sitl": "vil_simulation.cli.sitl:sitl",
     "capture": "vil_bridge.cli.capture:capture",
     "renderer": "vil_bridge.cli.renderer:renderer",
     "bench": "vil_benchmarks.cli:bench",
@@ -47,14 +48,14 @@ VERBS: Final[Mapping[str, str]] = {
 GROUPS: Final[Mapping[str, str]] = {
     "keys": "vil_bridge.cli.keys:keys",
     "lab": "vil_bridge.cli.lab:lab",
-    "race": "vil_bridge.cli.race:race",
+    "race": "vil_simulation.cli.race:race",
     "room": "vil_bridge.cli.room:room",
     "scene": "vil_bridge.cli.scene:scene",
 }
-_FOLDERS: Final[Mapping[str, str]] = {"vil_benchmarks": "benchmarks"}
-"""Packages that a wheel may leave out, and their folders in a checkout."""
-
-
+_MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "lab": {"autopilot": "vil_simulation.cli.autopilot:autopilot"},
+}
+"""Verbs of a group that are in another package than the group; they read their words themselves."""
 _ANY_WORDS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -64,36 +65,49 @@ def add_to(app: typer.Typer) -> list[typer.Typer]:
     The verb of a missing package says where that is, and exits with :attr:`Exit.CONFIG`.
     """
     for name, place in VERBS.items():
-        package = place.partition(".")[0]
-        try:
-            app.command(name)(_at(place))
-        except ModuleNotFoundError as exc:
-            if exc.name != package or package not in _FOLDERS:
-                raise
-            app.command(name, context_settings=_ANY_WORDS)(_elsewhere(name, package))
-    groups = {name: _at(place) for name, place in GROUPS.items()}
-    for name, group in groups.items():
+        _add(app, name, place)
+    groups: list[typer.Typer] = []
+    for name, place in GROUPS.items():
+        group = _at(place)
+        if group is None:
+            _add(app, name, place)
+            continue
+        for member, its_place in _MEMBERS.get(name, {}).items():
+            _add(group, member, its_place, context_settings=_ANY_WORDS, add_help_option=False)
         app.add_typer(group, name=name)
-    return list(groups.values())
+        groups.append(group)
+    return groups
+
+
+def _add(app: typer.Typer, name: str, place: str, **options: Any) -> None:
+    """Add a verb, or in its place one that says where its missing package is."""
+    function = _at(place)
+    if function is None:
+        function = _elsewhere(name, place.partition(".")[0])
+        options = {"context_settings": _ANY_WORDS}
+    app.command(name, **options)(function)
 
 
 def _at(place: str) -> Any:
+    """Return a verb's function or group; None = its whole package is missing."""
     module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as exc:
+        if exc.name != module.partition(".")[0] or exc.name not in PACKAGE_FOLDERS:
+            raise
+        return None
 
 
 def _elsewhere(name: str, package: str) -> Callable[[], None]:
     """Return a verb that says where its package is."""
-    folder = _FOLDERS[package]
 
     def explain() -> None:
         typer.echo(
-            f"error: `vil-bridge {name}` needs the package {package}, which a wheel leaves out. "
-            f"It is in the folder {folder} of the source code: run `pip install -e .` in "
-            "the source folder, and try again.",
+            f"error: `vil-bridge {name}` needs the package {package}: {package_cure(package)}.",
             err=True,
         )
         raise typer.Exit(Exit.CONFIG)
 
-    explain.__doc__ = f"Needs the folder {folder} of the source code."
+    explain.__doc__ = f"Needs the folder {PACKAGE_FOLDERS[package]} of the source code."
     return explain

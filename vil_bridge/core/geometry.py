@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -369,3 +370,9 @@ def unity_to_flu(v: _Array) -> _Array:
     """Apply the inverse of :func:`flu_to_unity`."""
     turned: _Array = v @ _FLU_TO_UNITY.T
     return turned
+
+
+T_FLU_OPTICAL: Final = Transform(
+    np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
+)
+"""Optical axes (x right, y down, z forward) in those of a body (x forward, y left, z up)."""

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["install_command"]
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["PACKAGE_FOLDERS", "install_command", "package_cure"]
+
+PACKAGE_FOLDERS: Final[Mapping[str, str]] = {
+    "vil_adapters": "adapters",
+    "vil_renderer": "renderer",
+    "vil_simulation": "simulation",
+    "vil_benchmarks": "benchmarks",
+}
+"""Packages next to the bridge's own, any of which may be absent, and their folders in a
+checkout.
+"""
 
 
 def install_command(*extras: str) -> str:
@@ -13,3 +26,14 @@ def install_command(*extras: str) -> str:
     place to install from.
     """
     return f"pip install '.[{','.join(extras)}]' in the source folder"
+
+
+def package_cure(package: str) -> str:
+    """Return where an absent package of :data:`PACKAGE_FOLDERS` is and how it is installed.
+
+    A sentence that follows a colon.
+    """
+    return (
+        f"it is in the folder {PACKAGE_FOLDERS[package]} of the source code; run "
+        "`pip install -e .` in the source folder, and try again"
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from vil_bridge.core.block_snapshot import BlockSnapshot
 from vil_bridge.core.bridge_time import BridgeTime, bridge_clock
@@ -246,6 +246,16 @@ class GraySink(Protocol):
     def wants_gray(self, variant: str) -> bool:
         """Return True when gray suffices for every reader of RGB of this variant."""
         ...
+
+
+RAW: Final = "raw"
+COMPENSATED: Final = "compensated"
+"""Variants of a picture: as rendered, and warped to the newest pose."""
+
+
+def offered_variants(compensation: str) -> tuple[str, ...]:
+    """Return the variants of a camera's pictures, by its method of latency compensation."""
+    return (RAW,) if compensation == "none" else (COMPENSATED, RAW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -17,18 +16,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
-from vil_bridge.core.errors import RequiredSourceLost, SinkError, VilBridgeError
-from vil_bridge.core.heap import freeze_heap
+from vil_bridge.core.errors import RequiredSourceLost
+from vil_bridge.core.heap import exempt_from_collector, freeze_heap
 from vil_bridge.core.ports import Emit
-from vil_bridge.daemon.context import Judgement, build
+from vil_bridge.daemon.context import Judgement, build, service_host
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
 from vil_bridge.daemon.moving_bodies import BodySender
 from vil_bridge.daemon.readiness import Readiness
-from vil_bridge.daemon.realtime import exempt_from_collector, exempt_from_scheduler, prepare_process
+from vil_bridge.daemon.realtime import exempt_from_scheduler, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
 from vil_bridge.monitoring.event_log import EventLog
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from vil_bridge.daemon.http_app import HttpApp
-    from vil_bridge.servers.airsim.server import AirsimServer
 
 logger = logging.getLogger(__name__)
 
@@ -152,13 +149,9 @@ class Bridge:
                     tasks.append(group.create_task(context.flights.run(), name="flights"))
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
-                    if context.config.airsim is not None:
-                        server = context.airsim = self._make_airsim(context.config.airsim)
-                        tasks.append(
-                            group.create_task(
-                                self._serve_airsim(server, context.config.airsim), name="airsim"
-                            )
-                        )
+                    host = service_host(context)
+                    for name, service in context.services.items():
+                        tasks.append(group.create_task(service.run(host), name=name))
                     logger.info(
                         "running: stream %s, status page %s", context.hub.endpoint, self.http.url
                     )
@@ -210,38 +203,6 @@ class Bridge:
             context.publisher.start()
         context.watchdog.start()
         stack.callback(context.watchdog.stop)
-
-    def _make_airsim(self, config: AirsimConfig) -> AirsimServer:
-        """Make the AirSim server.
-
-        Raises ConfigError: its settings cannot be read, or its extra is missing.
-        """
-        from vil_bridge.daemon.airsim_service import make_airsim  # needs an extra
-
-        return make_airsim(self.context, config)
-
-    async def _serve_airsim(self, server: AirsimServer, config: AirsimConfig) -> None:
-        """Serve AirSim's programs once the simulated vehicles fly.
-
-        Raises SinkError: the port is taken.
-        """
-        try:
-            await server.until_ready()
-            exempt_from_collector()  # what programs ask for has it run often
-            port = await server.start(config.bind, config.port)
-            may = " and may only read" if config.role == "view" else ""
-            logger.info(
-                "AirSim programs connect to %s port %d%s, scene %s",
-                config.bind,
-                port,
-                may,
-                config.scene,
-            )
-            await asyncio.Event().wait()
-        except OSError as exc:
-            raise SinkError(f"airsim: {config.bind}:{config.port}: {exc}") from None
-        finally:
-            await server.close()
 
     def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run each source.
@@ -335,30 +296,3 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-def run_daemon(
-    config: BridgeConfig,
-    reread: Callable[[], BridgeConfig] | None = None,
-    record: Path | None = None,
-) -> None:
-    """Run a bridge until a signal stops it; the arguments are those of :class:`Bridge`.
-
-    Raises:
-        RecordingError: the file to record into exists, or cannot be created.
-        RequiredSourceLost: a source that the configuration requires stayed away.
-        VilBridgeError: the AirSim server cannot listen or draw.
-        ExceptionGroup: a component has a bug.
-    """
-    bridge = Bridge(config, reread, record)
-    try:
-        asyncio.run(bridge.run())
-    except ExceptionGroup as group:
-        lost, bugs = group.split(VilBridgeError)
-        if lost is None or bugs is not None:
-            raise
-        raise lost.exceptions[0] from None
-    logger.info(
-        "stopped: %s",
-        json.dumps({n: dict(c.relay.delivered) for n, c in bridge.context.cameras.items()}),
-    )

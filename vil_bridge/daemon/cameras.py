@@ -11,9 +11,9 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import CameraInfo, SourceContext
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.types import RenderedFrame
-from vil_bridge.daemon.factories import bridge_camera, camera_info, contact_reporter
+from vil_bridge.daemon.factories import bridge_camera, contact_reporter
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.race_service import header_race
 from vil_bridge.monitoring.rate_meter import Meter
@@ -71,7 +71,7 @@ class CameraRunner:
             lens=self.camera.model.distortion,
         )
         self.fan = FanOut((self.sink,))
-        outputs.connect(lambda: camera_info(self.camera), self.fan)
+        outputs.connect(self.camera.info, self.fan)
         # What only pages see is not a row of the ledger.
         self.sinks = FanOut((LedgerSink(self.fan, self.ledger),))
         shown = next((str(m) for m in config.modalities if m in SHOWN), None)
@@ -87,10 +87,6 @@ class CameraRunner:
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, on_first)
         self.relay.headers.race = header_race(race, config.actor)
         self.details = self._details(bridge)
-
-    def info(self, config: CameraConfig, bridge: BridgeConfig) -> CameraInfo:
-        """Return the camera as outputs get it, with another configuration."""
-        return camera_info(bridge_camera(self.camera.name, config, bridge))
 
     def retune(self, config: CameraConfig, bridge: BridgeConfig) -> None:
         """Adopt what of a configuration can change while the camera runs; any thread."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vil_bridge import registry
+from vil_bridge.assembly.world import build_world
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import WallClock, machine_ns
@@ -16,7 +17,7 @@ from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.ports import RendererClient, SourceContext
 from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
-from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
+from vil_bridge.daemon.factories import make_guard, make_publisher
 from vil_bridge.daemon.flight_service import FlightService
 from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.map_service import MapRunner, make_maps
@@ -37,13 +38,11 @@ from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.protocols import opencv as cv2
+from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World
-
-if TYPE_CHECKING:
-    from vil_bridge.servers.airsim.server import AirsimServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,6 @@ class BridgeContext:
         startup: facts about the process, known once the bridge runs.
         for_sources: what sources get besides their own configuration. scenes: that answer
             questions.
-        airsim: the AirSim server of a running bridge that has one.
         loop: runs the bridge; set when it starts.
     """
 
@@ -95,6 +93,7 @@ class BridgeContext:
     race: RaceMonitor | None
     maps: dict[str, MapRunner]
     flights: FlightService
+    services: dict[str, Service]
     subject_check: SubjectCheck
     watchdog: Watchdog
     history: HistoryRing
@@ -104,7 +103,6 @@ class BridgeContext:
     loop_errors: LoopErrors = field(default_factory=LoopErrors)
     overload: OverloadDetector = field(default_factory=OverloadDetector)
     descriptors: DescriptorCheck = field(default_factory=DescriptorCheck)
-    airsim: AirsimServer | None = None
     loop: asyncio.AbstractEventLoop = field(init=False)
 
 
@@ -157,11 +155,38 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         race=race,
         maps=maps,
         flights=flights,
+        services=_services(config),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
     )
+
+
+def service_host(context: BridgeContext) -> ServiceHost:
+    """Return the parts of a bridge that its services may use."""
+    return ServiceHost(
+        config=context.config,
+        world=context.world,
+        clock=context.simulation,
+        vehicles=context.for_sources.vehicles,
+        scene_of=context.scenes.of,
+        race=context.race,
+    )
+
+
+def _services(config: BridgeConfig) -> dict[str, Service]:
+    """Make the services whose sections a configuration has, by the names of these.
+
+    Raises:
+        ConfigError: a package or an extra is missing.
+    """
+    sections = {name: getattr(config, name, None) for name in registry.plugin_names("services")}
+    return {
+        name: registry.implementation("services", name)(section)
+        for name, section in sections.items()
+        if section is not None
+    }
 
 
 def _flights(config: BridgeConfig, world: World, for_sources: SourceContext) -> FlightService:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
+from vil_bridge.assembly.world import camera_info
 from vil_bridge.config.base import TransformConfig, check_faults
 from vil_bridge.config.diff import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
@@ -215,10 +216,9 @@ class BridgeControls:
     async def _exchange(self, config: BridgeConfig) -> None:
         cameras = config.every_camera()
         old = self._context.config.every_camera()
-        runners = self._context.cameras.items()
         coming = {
-            name: runner.info(cameras[name], config)
-            for name, runner in runners
+            name: camera_info(name, cameras[name])
+            for name in self._context.cameras
             if cameras[name] != old[name]
         }
         try:

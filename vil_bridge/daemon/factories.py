@@ -1,20 +1,18 @@
-"""Parts of a bridge made from its configuration: cameras and the world."""
+"""Parts of a bridge made from its configuration: cameras, guard of the stream, publisher."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig, FederationZenohConfig
-from vil_bridge.config.root import ActorConfig, BridgeConfig
+from vil_bridge.config.root import BridgeConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.ports import CameraInfo
-from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
@@ -24,12 +22,9 @@ from vil_bridge.protocols.federation.messages import ActorInfo
 from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.registry import explain_missing
-from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
 _MS: Final = 1_000_000
-FROZEN_AFTER_MS: Final = 200.0
-"""For systems whose poses carry noise."""
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
@@ -62,18 +57,6 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         reach_m=reach_m or 0.0,
         image_sensor=config.image_sensor(),
         depth_sensor=config.depth_sensor(),
-    )
-
-
-def camera_info(camera: BridgeCamera) -> CameraInfo:
-    """Return a camera's description for outputs and recordings, as of now."""
-    return CameraInfo(
-        camera.model,
-        camera.actor,
-        camera.T_body_camera,
-        camera.T_body_optical,
-        camera.rate_hz,
-        {str(modality): camera.variants for modality in camera.modalities},
     )
 
 
@@ -120,57 +103,6 @@ def contact_reporter(
         vehicles.on_contact(actor.source, actor.subject, t_pose_ns, surfaces, hit=frame.collision)
 
     return report_contact
-
-
-def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:
-    """Return for how long an actor's poses may repeat to the bit; None = for ever."""
-    after_ms = actor.tracking.frozen_after_ms
-    if after_ms == "auto":
-        noisy = getattr(bridge.sources[actor.source], "poses_carry_noise", False)
-        after_ms = FROZEN_AFTER_MS if noisy else "never"
-    return None if after_ms == "never" else round(after_ms * _MS)
-
-
-def sensors_of(actor: ActorConfig, bridge: BridgeConfig) -> Mapping[str, SensorDescription]:
-    """Return the sensors that an actor's source gives it, by name."""
-    sensors_of = getattr(bridge.sources[actor.source], "sensors_of", None)
-    return {} if sensors_of is None else sensors_of(actor.subject)
-
-
-def build_world(config: BridgeConfig) -> World:
-    """Make the shared world from its configuration."""
-    rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
-    room_of = {
-        name: rooms[room]
-        for name, s in config.sources.items()
-        if (room := getattr(s, "room", None)) is not None
-    }
-    actors = [
-        Actor(
-            name=name,
-            kind=a.kind,
-            source=a.source,
-            subject=a.subject,
-            T_body_markers=a.T_body_markers.transform(),
-            imu=a.imu,
-            T_body_imu=a.T_body_imu.transform(),
-            prefab=a.prefab,
-            size_m=a.size_m,
-            sensors=sensors_of(a, config),
-            limits=TrackingLimits(
-                round(a.tracking.coast_after_ms * _MS),
-                round(a.tracking.stale_after_ms * _MS),
-                round(a.tracking.lost_after_ms * _MS),
-                max_speed_mps=a.tracking.max_speed_mps,
-                max_rate_radps=math.radians(a.tracking.max_rate_dps),
-                frozen_after_ns=_frozen_after_ns(a, config),
-            ),
-        )
-        for name, a in config.actors.items()
-    ]
-    world = World(room_of, actors)
-    world.lighting = config.lighting.lighting()
-    return world
 
 
 def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:

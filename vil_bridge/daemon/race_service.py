@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,10 +14,10 @@ from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.frame_header import HeaderRace
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.random.courses import ruled
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.monitoring.race_view import RacerView, RaceView
-from vil_bridge.vehicles.random.courses import perturbed
 from vil_bridge.world.race.live import Contacts, RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 from vil_bridge.world.world import World
@@ -101,16 +100,6 @@ def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderR
         )
 
     return now
-
-
-def ruled(course: Course, seed: int | None, laps: int | None, timeout_s: float | None) -> Course:
-    """Return a course with gates moved by a seed, and with other laps and another longest time.
-
-    None = its own.
-    """
-    moved = course if seed is None else perturbed(course, seed)
-    longest_s = moved.rules.timeout_s if timeout_s is None else timeout_s
-    return replace(moved, laps=laps or moved.laps, rules=replace(moved.rules, timeout_s=longest_s))
 
 
 def gate_props(course: Course) -> tuple[ActorState, ...]:

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any, Final
 
+from vil_bridge.core.heap import exempt_from_collector
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
 from vil_bridge.world.kernel.library import description
 
@@ -41,15 +42,6 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     else:
         facts["scheduling"] = "normal"
     return facts
-
-
-def exempt_from_collector() -> None:
-    """Let the garbage collector look at nothing that exists now.
-
-    It does not collect before: a start leaves a thousand objects to free, and looking for them
-    takes 70 ms.
-    """
-    gc.freeze()
 
 
 def exempt_from_scheduler(thread: threading.Thread) -> None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final
 
+from vil_bridge.assembly.recorded import config_text, recording_metadata
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import now_ns
@@ -22,7 +23,6 @@ from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.daemon.recorded_bridge import config_text, recording_metadata
 from vil_bridge.daemon.replay_service import ReplayService
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.daemon.snapshots import ledger_of

@@ -177,7 +177,7 @@ class StatusReporter:
     def _faults(self) -> dict[str, dict[str, int]]:
         context = self._context
         return {
-            **({} if context.airsim is None else {"airsim": context.airsim.rpc.faults()}),
+            **{name: dict(found) for name, s in context.services.items() if (found := s.faults())},
             "control": context.hub.faults(),
             "http": self._http().faults(),
             "loop": dict(context.loop_errors.counters),
@@ -189,13 +189,13 @@ class StatusReporter:
         context = self._context
         links = [] if context.publisher is None else context.publisher.links
         cameras = [runner.sink.peer_faults for runner in context.cameras.values()]
-        airsim = [] if context.airsim is None else [context.airsim.rpc.peer_faults]
+        services = [service.peer_faults() for service in context.services.values()]
         links_faults = (link.peer_faults for link in links)
         return [
             context.hub.peer_faults,
             context.access.peer_faults,
             *cameras,
-            *airsim,
+            *(found for found in services if found is not None),
             *links_faults,
         ]
 

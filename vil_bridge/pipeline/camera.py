@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
-from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform
 from vil_bridge.core.lens import rendered_model
+from vil_bridge.core.ports import CameraInfo, offered_variants
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
 from vil_bridge.pipeline.warp.moving_actors import MovingActor
@@ -25,14 +24,6 @@ from vil_bridge.world.world import World
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
 
-RAW: Final = "raw"
-COMPENSATED: Final = "compensated"
-"""Variants of a picture: as rendered, and warped to the newest pose."""
-
-# Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
-T_FLU_OPTICAL: Final = Transform(
-    np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
-)
 _AGREED_FRAMES: Final = 8
 _TICKS: Final = 64
 
@@ -223,7 +214,18 @@ class BridgeCamera:
     @property
     def variants(self) -> tuple[str, ...]:
         """Kinds of pictures that it delivers of each modality."""
-        return (RAW,) if self.compensate == "none" else (COMPENSATED, RAW)
+        return offered_variants(self.compensate)
+
+    def info(self) -> CameraInfo:
+        """Return its description for outputs, as of now."""
+        return CameraInfo(
+            self.model,
+            self.actor,
+            self.T_body_camera,
+            self.T_body_optical,
+            self.rate_hz,
+            {str(modality): self.variants for modality in self.modalities},
+        )
 
     @property
     def drawn(self) -> tuple[Modality, ...]:

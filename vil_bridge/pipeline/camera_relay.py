@@ -18,7 +18,7 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns, sooner
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
-from vil_bridge.core.ports import FrameSink, GraySink
+from vil_bridge.core.ports import COMPENSATED, RAW, FrameSink, GraySink
 from vil_bridge.core.types import (
     ImageArray,
     Modality,
@@ -27,7 +27,7 @@ from vil_bridge.core.types import (
     Stamps,
 )
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
+from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import (
     CameraFrame,
     Compensation,

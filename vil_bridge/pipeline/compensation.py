@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose, HeaderRace
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, pose_covariance_upper
+from vil_bridge.core.ports import COMPENSATED
 from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
@@ -27,7 +28,7 @@ from vil_bridge.core.types import (
     View,
 )
 from vil_bridge.pipeline.actor_motions import moving_actors
-from vil_bridge.pipeline.camera import COMPENSATED, BridgeCamera, CameraPose, DisplayTarget
+from vil_bridge.pipeline.camera import BridgeCamera, CameraPose, DisplayTarget
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory

@@ -12,11 +12,10 @@ from typing import Final
 from msgspec import UNSET
 
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
-from vil_bridge.core.ports import FrameSink, GraySink
+from vil_bridge.core.ports import COMPENSATED, FrameSink, GraySink
 from vil_bridge.core.types import ImageArray, Stamps
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
-from vil_bridge.pipeline.camera import COMPENSATED
 
 RETAINED_FRAMES: Final = 10_000
 _SENT: Final = frozenset({"encode", "send"})

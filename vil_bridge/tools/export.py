@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from vil_bridge.assembly.recorded import recorded_config, recording_metadata
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import new_folder
-from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.reader import Recording
 

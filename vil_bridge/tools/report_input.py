@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.assembly.recorded import recorded_config, recording_metadata
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import FloatArray
-from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger, FrameRow
 from vil_bridge.monitoring.report.figures import PredictionErrors
 from vil_bridge.recording.export.measurements import sightings

@@ -16,9 +16,9 @@ from vil_benchmarks.report import Row
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.types import Modality, RenderRequest, View, WorldSnapshot
-from vil_bridge.tools.child_processes import ProcessGroup
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_simulation.demo.child_processes import ProcessGroup
 
 _TICK_S: Final = 0.001
 _PHASE_S: Final = 2.0

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_benchmarks.report import Row
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx, yaw_matrix
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx, yaw_matrix
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
@@ -30,7 +30,6 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.assets.model import (
     Asset,

@@ -27,7 +27,6 @@ from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position,
 from vil_adapters.mavlink_vehicle.source import _PoseSession
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_adapters.remote.session import FederationSession
-from vil_adapters.simulated import ipc as simulated
 from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
@@ -50,6 +49,7 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.shared_memory import RingAddress, RingReader
+from vil_simulation.source import ipc as simulated
 
 __all__ = ["TARGETS"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.autopilot_recorders import advance, recorded, settle
-from vil_adapters.simulated.ipc import DisturbOrder
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.protocols.mavlink.hil_messages import HilSensor
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.source.ipc import DisturbOrder
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 pytestmark = pytest.mark.wire
 

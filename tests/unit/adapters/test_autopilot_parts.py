@@ -12,12 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.autopilot_recorders import HOVER, RecordingPeer, advance, recorded, settle
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import DisturbOrder, PlaceOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilOpticalFlow, HilSensor
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import DisturbOrder, PlaceOrder
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 pytestmark = pytest.mark.wire
 

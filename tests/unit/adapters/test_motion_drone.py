@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vil_adapters.simulated import DroneMotion, ImuErrors
+from vil_adapters.motions.drone import DroneMotion, ImuErrors
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 

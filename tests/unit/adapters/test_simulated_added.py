@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
+from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.sensor_readings import BarometerReading
+from vil_bridge.core.solid_world import SceneEdit
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.core.vehicle_moves import TakeoffMove
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
     AddOrder,
     EditOrder,
     MoveOrder,
@@ -20,14 +26,8 @@ from vil_adapters.simulated.ipc import (
     decode_report,
     encode,
 )
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.vehicle_config import VehicleConfig
-from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.sensor_readings import BarometerReading
-from vil_bridge.core.solid_world import SceneEdit
-from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
-from vil_bridge.core.vehicle_moves import TakeoffMove
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.vehicle_config import VehicleConfig
 
 STANDING: dict[str, Any] = {
     "model": "airsim",

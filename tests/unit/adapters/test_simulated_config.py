@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
 
 HEAD = (
     "version: 1\nrooms: {hall: {}}\nsources:\n  sim:\n    type: simulated\n    room: hall\n  "
@@ -192,8 +192,8 @@ def test_presets_parameters_and_compat_reach_the_model() -> None:
 
 BALLOON = """
 import numpy as np
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
-from vil_bridge.vehicles.model import Model
+from vil_simulation.vehicles.layout import RIGID_BODY, Field, StateLayout
+from vil_simulation.vehicles.model import Model
 
 
 class Balloon(Model):
@@ -220,7 +220,9 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     info = tmp_path / "balloons-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: balloons\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[vil_bridge.vehicles]\nballoon = balloons:Balloon\n")
+    (info / "entry_points.txt").write_text(
+        "[vil_simulation.vehicles]\nballoon = balloons:Balloon\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "balloons", raising=False)
     entry = {"model": "balloon", "parameters": {"drag_ps": 2.0}, "command_timeout_ms": 60_000}
@@ -228,7 +230,7 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
         SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"b": entry}})
     )
     assert list(simulation.groups[0].factory.modes) == ["lift"]
-    from vil_adapters.simulated.ipc import FlyCommand
+    from vil_simulation.source.ipc import FlyCommand
 
     simulation.order(FlyCommand(0, "lift", (1.0,)))
     simulation.advance(5 * 960)

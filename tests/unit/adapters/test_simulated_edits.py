@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import BodiesUpdate, EditOrder, Order, decode_order, encode
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import BodiesUpdate, EditOrder, Order, decode_order, encode
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 

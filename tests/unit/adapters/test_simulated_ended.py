@@ -10,19 +10,6 @@ import math
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
-    DisturbOrder,
-    FlyCommand,
-    GainsOrder,
-    MoveOrder,
-    Order,
-    PlaceOrder,
-    Reset,
-    VehicleBatch,
-)
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.physical_ranges import STATE_RANGES
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.core.vehicle_moves import (
@@ -32,6 +19,19 @@ from vil_bridge.core.vehicle_moves import (
     VehiclePlacement,
     VelocityMove,
 )
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
+    DisturbOrder,
+    FlyCommand,
+    GainsOrder,
+    MoveOrder,
+    Order,
+    PlaceOrder,
+    Reset,
+    VehicleBatch,
+)
+from vil_simulation.source.simulation import Simulation
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 STILL = (0.0, 0.0, 0.0)

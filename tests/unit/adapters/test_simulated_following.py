@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.autopilot import Autopilot, autopilot_of
-from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.fleet import Fleet
+from vil_simulation.source.autopilot import Autopilot, autopilot_of
+from vil_simulation.source.model_factory import ModelFactory
+from vil_simulation.source.vehicle_config import Vehicle, VehicleConfig
+from vil_simulation.vehicles.fleet import Fleet
 
 PERIOD_S = 1.0 / 120.0
 ROW = np.array([0])

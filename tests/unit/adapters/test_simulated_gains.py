@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import GainsOrder, Order, Reset, decode_order, encode
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import Loop, LoopGains, Point, TurnRateMove, VelocityMove
-from vil_bridge.vehicles.airsim.simple_flight import LOOPS, MODES, SimpleFlight
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import GainsOrder, Order, Reset, decode_order, encode
+from vil_simulation.vehicles.airsim.simple_flight import LOOPS, MODES, SimpleFlight
 
 EAST = VelocityMove((2.0, 0.0, 0.0), 3.0)
 SLUGGISH = LoopGains((0.02, 0.02, 2.0), (0.0, 0.0, 2.0))

@@ -15,13 +15,13 @@ import pytest
 
 from tests.support.autopilot_recorders import advance, recorded
 from tests.support.felt_motion import TruePoses, assert_felt
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.impacts import Impacts
-from vil_adapters.simulated.ipc import PlaceOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink.hil_messages import HilSensor
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.impacts import Impacts
+from vil_simulation.source.ipc import PlaceOrder
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
 
 STILL = (0.0, 0.0, 0.0)
 LEVEL = (0.0, 0.0, 0.0, 1.0)

@@ -8,16 +8,16 @@ import time
 
 import pytest
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ready_simulation
-from vil_adapters.simulated.ipc import Stop
-from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_benchmarks.sitl_peers import controls_frame
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_MS, machine_ns
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.hil_messages import HilSensor
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ready_simulation
+from vil_simulation.source.ipc import Stop
+from vil_simulation.source.stepper import Stepper, WakeupTimer
 
 pytestmark = pytest.mark.wire
 

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
+from vil_bridge.core.physical_ranges import command_range
+from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
     AddOrder,
     BodiesUpdate,
     ClockUpdate,
@@ -29,10 +31,8 @@ from vil_adapters.simulated.ipc import (
     VehicleOrder,
     decode_report,
 )
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.worker import _SourceSocket
-from vil_bridge.core.physical_ranges import command_range
-from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.worker import _SourceSocket
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
 

@@ -10,27 +10,6 @@ import numpy as np
 import pytest
 
 from tests.support.airsim_moves import Aviary
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
-    ArmCommand,
-    CancelOrder,
-    CollisionReport,
-    ContactReport,
-    FlyCommand,
-    MoveOrder,
-    MoveReport,
-    Order,
-    PlaceOrder,
-    Reset,
-    StatusUpdate,
-    VehicleBatch,
-    decode_order,
-    decode_report,
-    encode,
-)
-from vil_adapters.simulated.pending_moves import PendingMoves
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
@@ -48,6 +27,27 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
+    ArmCommand,
+    CancelOrder,
+    CollisionReport,
+    ContactReport,
+    FlyCommand,
+    MoveOrder,
+    MoveReport,
+    Order,
+    PlaceOrder,
+    Reset,
+    StatusUpdate,
+    VehicleBatch,
+    decode_order,
+    decode_report,
+    encode,
+)
+from vil_simulation.source.pending_moves import PendingMoves
+from vil_simulation.source.simulation import Simulation
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 STILL = (0.0, 0.0, 0.0)

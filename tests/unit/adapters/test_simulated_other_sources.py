@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import BodiesUpdate, CollisionReport, FlyCommand, Order, PlaceOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.daemon.near_vehicles import bodies_near
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import BodiesUpdate, CollisionReport, FlyCommand, Order, PlaceOrder
+from vil_simulation.source.simulation import Simulation
 
 STILL = (0.0, 0.0, 0.0)
 LEVEL = (0.0, 0.0, 0.0, 1.0)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import BodiesUpdate, CollisionReport, FlyCommand, PlaceOrder
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import BodiesUpdate, CollisionReport, FlyCommand, PlaceOrder
+from vil_simulation.source.simulation import Simulation
 
 STILL = (0.0, 0.0, 0.0)
 LEVEL = (0.0, 0.0, 0.0, 1.0)

@@ -10,8 +10,8 @@ import math
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.past_poses import PastPoses
 from vil_bridge.core.types import FloatArray
+from vil_simulation.source.past_poses import PastPoses
 
 
 def states(*vehicles: tuple[float, float]) -> FloatArray:

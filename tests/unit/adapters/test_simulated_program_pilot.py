@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ArmCommand, FlyCommand, StatusUpdate
-from vil_adapters.simulated.simulation import Simulation
-from vil_bridge.protocols.autopilots.link import MOTORS
+from vil_simulation.autopilots.links.link import MOTORS
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import ArmCommand, FlyCommand, StatusUpdate
+from vil_simulation.source.simulation import Simulation
 
 pytestmark = pytest.mark.pure
 
@@ -113,8 +113,8 @@ def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> Non
 
 MANY_DESCRIPTORS = """
 import os, resource, socket, sys
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
 
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

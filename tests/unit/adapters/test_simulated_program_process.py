@@ -18,10 +18,10 @@ import pytest
 
 from tests.support.common import wait_until
 from tests.support.stubborn_program import STUBBORN, is_gone, most_at_once, numbers_in
-from vil_adapters.simulated import program_process
-from vil_adapters.simulated.program_process import ProgramProcess, end_programs
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import SourceUnavailable
+from vil_simulation.source import program_process
+from vil_simulation.source.program_process import ProgramProcess, end_programs
 
 pytestmark = pytest.mark.process
 
@@ -146,7 +146,7 @@ def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path:
     noted = f"import os; {_IGNORES}; print(os.getpid(), flush=True); {SLEEPER}"
     starter = (
         "from pathlib import Path\n"
-        "from vil_adapters.simulated.program_process import ProgramProcess\n"
+        "from vil_simulation.source.program_process import ProgramProcess\n"
         f"made = ProgramProcess('quad', {python(noted)!r}, Path('run'))\n"
         f"made.start()\n{noted}\n"
     )

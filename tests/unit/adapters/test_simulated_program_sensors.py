@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.ipc import PlaceOrder
-from vil_adapters.simulated.program_sensors import ProgramSensors
-from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle, VehicleConfig
-from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
-from vil_bridge.protocols.autopilots.link import AutopilotSample
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.model import TrueState
+from vil_simulation.autopilots.links.link import AutopilotSample
+from vil_simulation.source.ipc import PlaceOrder
+from vil_simulation.source.program_sensors import ProgramSensors
+from vil_simulation.source.vehicle_config import AutopilotProgramConfig, Vehicle, VehicleConfig
+from vil_simulation.source.vehicle_group import VehicleGroup
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.model import TrueState
 
 pytestmark = pytest.mark.pure
 

@@ -12,16 +12,16 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.events import until
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import SensorValues
-from vil_adapters.simulated.ranging import RangingSensors
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.sensor_readings import DistanceReading, LidarReading, SensorReadings
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, SourceEvent
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import SensorValues
+from vil_simulation.source.ranging import RangingSensors
+from vil_simulation.source.simulation import Simulation
 
 DOWN = {"q_body_sensor": [0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5)]}
 SENSORS = {

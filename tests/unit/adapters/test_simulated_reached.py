@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import NS_PER_S
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
 
 START_NS = 123_456_789
 

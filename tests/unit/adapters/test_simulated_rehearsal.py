@@ -15,13 +15,13 @@ pytestmark = pytest.mark.process
 
 PROGRAM = """
 import sys
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import ready_simulation
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.hosts import ready_simulation
 
 def compiled():
     from numba.core.dispatcher import Dispatcher
     ours = [module for name,
-        module in list(sys.modules.items()) if name.startswith("vil_bridge.vehicles")]
+        module in list(sys.modules.items()) if name.startswith("vil_simulation.vehicles")]
     found = {id(one): one for module in ours for one in vars(module).values() if isinstance(one,
         Dispatcher)}
     return sum(len(one.signatures) for one in found.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.mocap_model import MocapModel
+from vil_simulation.source.mocap_model import MocapModel
 
 _MS = 1_000_000
 

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import DisturbOrder, EditOrder, FlyCommand, PlaceOrder
-from vil_adapters.simulated.scene_contacts import SceneContacts
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.sphere_row import SphereRow
-from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision, VehicleDisturbance
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import DisturbOrder, EditOrder, FlyCommand, PlaceOrder
+from vil_simulation.source.scene_contacts import SceneContacts
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.sphere_row import SphereRow
+from vil_simulation.source.vehicle_config import ContactConfig
 
 SCENE = """
 scene: walls

@@ -10,17 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.sensors import at_rest
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
-    DisturbOrder,
-    FlyCommand,
-    Order,
-    SensorValues,
-    decode_report,
-    encode,
-)
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.sensor_readings import (
@@ -34,8 +23,19 @@ from vil_bridge.core.sensor_readings import (
 )
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.sensors.beacon_ranges import BeaconParameters, BeaconReceiver
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
+    DisturbOrder,
+    FlyCommand,
+    Order,
+    SensorValues,
+    decode_report,
+    encode,
+)
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.sensors.beacon_ranges import BeaconParameters, BeaconReceiver
 
 SECOND = 960
 START_NS = 7_000_000_000

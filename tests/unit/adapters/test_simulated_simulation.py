@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import (
     ArmCommand,
     ContactReport,
     DisturbOrder,
@@ -22,13 +25,10 @@ from vil_adapters.simulated.ipc import (
     decode_report,
     encode,
 )
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.vehicle_sensors import is_due, next_due
-from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
-from vil_bridge.vehicles.airsim.airframes import FRAMES
-from vil_bridge.vehicles.flightmare.parameters import PRESETS
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.vehicle_sensors import is_due, next_due
+from vil_simulation.vehicles.airsim.airframes import FRAMES
+from vil_simulation.vehicles.flightmare.parameters import PRESETS
 
 SECOND = 960
 

@@ -10,14 +10,14 @@ from itertools import count
 
 import pytest
 
-from vil_adapters.simulated import simulation as steps
-from vil_adapters.simulated import stepper
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ArmCommand, ClockUpdate, Order, Stop
-from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_MS, machine_ns
+from vil_simulation.source import simulation as steps
+from vil_simulation.source import stepper
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import ArmCommand, ClockUpdate, Order, Stop
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.stepper import Stepper, WakeupTimer
 
 MS = NS_PER_MS
 CONFIG = SimulatedConfig.model_validate(

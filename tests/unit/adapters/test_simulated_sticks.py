@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
-from vil_adapters.simulated.ipc import SticksOrder, decode_order, encode
-from vil_adapters.simulated.move_limits import check_sticks
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_moves import ManualMove, StickPositions, YawGoal
+from vil_simulation.source.ipc import SticksOrder, decode_order, encode
+from vil_simulation.source.move_limits import check_sticks
 
 MANUAL = ManualMove(ahead_mps=3.0, right_mps=2.0, up_m=2.0, duration_s=2.0)
 

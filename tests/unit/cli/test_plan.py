@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.planning.flight_file import COLUMNS
+from vil_simulation.planning.flight_file import COLUMNS
 
 ENDS = ("--from=-6.6,0.1,1.1", "--to=4.1,-2.9,1.1", "--speed", "3")
 

@@ -12,9 +12,9 @@ import pytest
 import typer
 
 from vil_bridge.cli.exit_codes import Exit
-from vil_bridge.cli.plan_bridge import bridge_flight, give
-from vil_bridge.tools.planning.smoothing import PlannedFlight
-from vil_bridge.vehicles.trajectories.waypoints import minimum_snap
+from vil_simulation.cli.plan_bridge import bridge_flight, give
+from vil_simulation.planning.smoothing import PlannedFlight
+from vil_simulation.vehicles.trajectories.waypoints import minimum_snap
 
 pytestmark = pytest.mark.wire
 

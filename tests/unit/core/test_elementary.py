@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vil_bridge.core import elementary
+from vil_bridge.core.compile import compiled, has_numba
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.compile import compiled, has_numba
 
 RANDOM = np.random.default_rng(7)
 ANGLES = np.concatenate([RANDOM.uniform(-span, span, 20000) for span in (0.1, 4.0, 300.0, 1e6)])

@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.vehicle_config import VehicleConfig
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.setpoints import (
@@ -20,6 +18,8 @@ from vil_bridge.core.setpoints import (
     command_of,
 )
 from vil_bridge.core.vehicle_commands import VehicleState
+from vil_simulation.source.model_factory import ModelFactory
+from vil_simulation.source.vehicle_config import VehicleConfig
 
 HALF = math.sqrt(0.5)
 T_WORLD_ROOM = Transform.of((10.0, 20.0, 0.0), (0.0, 0.0, HALF, HALF))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from vil_bridge.daemon.recorded_bridge import recorded_config, replay_config
+from vil_bridge.assembly.recorded import recorded_config, replay_config
 from vil_bridge.recording.reader import Recording
 
 OLD = """

@@ -14,9 +14,9 @@ from gymnasium.vector import SyncVectorEnv
 from tests.support.common import needs_gl
 from tests.support.programs import output, run
 from vil_bridge.config.course import load_course
-from vil_bridge.learning import IDS, TaskEnv, TaskVectorEnv
-from vil_bridge.learning.evaluate import fly_once
-from vil_bridge.learning.pictures import field_with
+from vil_simulation.learning import IDS, TaskEnv, TaskVectorEnv
+from vil_simulation.learning.evaluate import fly_once
+from vil_simulation.learning.pictures import field_with
 
 
 def made(id_: str, **settings: Any) -> gymnasium.Env[Any, Any]:
@@ -154,14 +154,14 @@ def test_episodes_are_flown_once_each() -> None:
 @pytest.mark.parametrize(
     ("absent", "module", "extra"),
     [
-        ("gymnasium", "vil_bridge.learning", "learn"),
-        ("stable_baselines3", "vil_bridge.learning.stable", "train"),
-        ("ray", "vil_bridge.learning.rollouts", "ray"),
+        ("gymnasium", "vil_simulation.learning", "learn"),
+        ("stable_baselines3", "vil_simulation.learning.stable", "train"),
+        ("ray", "vil_simulation.learning.rollouts", "ray"),
     ],
 )
 def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
     code = (
-        f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; "
+        f"import sys; sys.modules[{absent!r}] = None; import vil_simulation.vehicles.envs.race; "
         f"import {module}"
     )
     done = run(sys.executable, "-c", code, limit_s=100)
@@ -172,7 +172,7 @@ def test_absent_packages_are_named_with_their_extra(absent: str, module: str, ex
 def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
     code = (
         "import sys, gymnasium\n"
-        "env = gymnasium.make('vil_bridge.learning:vil/Race-v0')\n"
+        "env = gymnasium.make('vil_simulation.learning:vil/Race-v0')\n"
         "env.reset(seed=1)\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'torch', "
         "'ray', 'stable_baselines3')])\n"

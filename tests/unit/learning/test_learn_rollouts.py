@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.support.common import ROOT
-from vil_bridge.learning import TaskVectorEnv
+from vil_simulation.learning import TaskVectorEnv
 
 _OVER_RAY = """
 import numpy as np
@@ -26,8 +26,8 @@ from gymnasium.utils.env_checker import data_equivalence
 
 ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
 print("started", flush=True)
-from vil_bridge.learning.rollouts import RayVectorEnv
-from vil_bridge.learning.vector import TaskVectorEnv
+from vil_simulation.learning.rollouts import RayVectorEnv
+from vil_simulation.learning.vector import TaskVectorEnv
 
 far = RayVectorEnv(2, 3, "gates", autoreset_mode="SameStep", time_limit_s=0.4)
 near = TaskVectorEnv(6, "gates", autoreset_mode="SameStep", time_limit_s=0.4)
@@ -97,7 +97,7 @@ def test_the_training_example_runs(tmp_path: Path) -> None:
 def test_what_stable_baselines_is_told() -> None:
     if find_spec("stable_baselines3") is None:
         pytest.skip("Stable-Baselines3 is absent: pip install '.[train]'")
-    from vil_bridge.learning.stable import StableVecEnv
+    from vil_simulation.learning.stable import StableVecEnv
 
     with pytest.raises(ValueError, match="SameStep"):
         StableVecEnv(TaskVectorEnv(2))

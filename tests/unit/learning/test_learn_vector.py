@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from vil_bridge.learning import IDS, TaskEnv, TaskVectorEnv
+from vil_simulation.learning import IDS, TaskEnv, TaskVectorEnv
 
 Envs = VectorEnv[Any, Any, Any]
 MODES = [mode.value for mode in AutoresetMode]

@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("rosbags")
 
 from vil_bridge import registry
+from vil_bridge.assembly.recorded import recording_metadata
 from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import RecordingError, SinkError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind
-from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_names import same_in_ros

@@ -23,9 +23,9 @@ from tests.support.autopilot_links import (
 )
 from tests.support.common import free_port
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE
-from vil_bridge.protocols.autopilots.poses import TrueMotion
+from vil_simulation.autopilots.links.ardupilot import ArduPilotLink, state_line
+from vil_simulation.autopilots.links.link import READS_AT_ONCE
+from vil_simulation.autopilots.links.poses import TrueMotion
 
 pytestmark = pytest.mark.wire
 

@@ -12,12 +12,12 @@ import pytest
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
-from vil_bridge.protocols.autopilots.poses import PoseKind, PoseSample, TrueMotion, pose_message
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.hil_messages import GpsInput
 from vil_bridge.protocols.mavlink.pose_messages import Spread
+from vil_simulation.autopilots.links.ardupilot_port import ArduPilotPort
+from vil_simulation.autopilots.links.poses import PoseKind, PoseSample, TrueMotion, pose_message
 
 pytestmark = pytest.mark.wire
 

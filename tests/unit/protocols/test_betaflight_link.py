@@ -20,7 +20,7 @@ from tests.support.autopilot_links import (
     until,
 )
 from vil_bridge.core.clock import machine_ns
-from vil_bridge.protocols.autopilots.betaflight import (
+from vil_simulation.autopilots.links.betaflight import (
     MOTORS_PORT,
     RC_PORT,
     STATE_PORT,

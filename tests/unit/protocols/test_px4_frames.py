@@ -8,8 +8,8 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.support.autopilot_links import MS, sample
-from vil_bridge.protocols.autopilots.link import AirData
-from vil_bridge.protocols.autopilots.px4_frames import SampleFrames
+from vil_simulation.autopilots.links.link import AirData
+from vil_simulation.autopilots.links.px4_frames import SampleFrames
 
 DIFF_PRESSURE = 1 << 10
 """HIL_SENSOR_UPDATED_DIFF_PRESSURE. PX4 takes the reading where it is set."""

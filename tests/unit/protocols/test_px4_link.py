@@ -29,9 +29,6 @@ from tests.support.common import free_port
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.protocols.autopilots.poses import TrueMotion, pose_message
-from vil_bridge.protocols.autopilots.px4 import Px4Link
-from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.flight_messages import RcChannels, RcChannelsOverride
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
@@ -41,6 +38,9 @@ from vil_bridge.protocols.mavlink.hil_messages import (
     HilSensor,
     HilStateQuaternion,
 )
+from vil_simulation.autopilots.links.poses import TrueMotion, pose_message
+from vil_simulation.autopilots.links.px4 import Px4Link
+from vil_simulation.autopilots.links.px4_serial import Px4SerialLink
 
 pytestmark = pytest.mark.wire
 

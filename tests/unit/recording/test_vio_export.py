@@ -14,12 +14,11 @@ import pytest
 import yaml
 from evo.tools import file_interface
 
+from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_adapters.recording.euroc import EurocMotion
-from vil_adapters.simulated import BRISK, DroneMotion
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.core.geometry import Transform, q_to_matrix
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
 
 START_NS = 1_403_636_579_758_555_392  # needs all 19 digits

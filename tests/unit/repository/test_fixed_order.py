@@ -14,22 +14,25 @@ import pytest
 from tests.support.common import ROOT
 
 ROOMS = (
-    "adapters/vil_adapters/simulated/*.py",
-    "vil_bridge/vehicles/**/*.py",
+    "simulation/vil_simulation/source/*.py",
+    "simulation/vil_simulation/vehicles/**/*.py",
     "vil_bridge/core/course.py",
     "vil_bridge/core/elementary.py",
     "vil_bridge/core/geometry.py",
     "vil_bridge/core/matrices.py",
+    "vil_bridge/core/random/*.py",
+    "vil_bridge/core/trajectory.py",
+    "vil_bridge/core/vector_kernel.py",
     "vil_bridge/world/race/*.py",
-    "vil_bridge/tools/planning/path_search.py",
-    "vil_bridge/tools/planning/free_space.py",
-    "vil_bridge/tools/planning/reference_rows.py",
-    "vil_bridge/tools/planning/smoothing.py",
-    "vil_bridge/tools/planning/visibility.py",
-    "vil_bridge/tools/race/pilots.py",
-    "vil_bridge/tools/race/policies.py",
-    "vil_bridge/tools/race/routes.py",
-    "vil_bridge/tools/race/simulated_race.py",
+    "simulation/vil_simulation/planning/path_search.py",
+    "simulation/vil_simulation/planning/free_space.py",
+    "simulation/vil_simulation/planning/reference_rows.py",
+    "simulation/vil_simulation/planning/smoothing.py",
+    "simulation/vil_simulation/planning/visibility.py",
+    "simulation/vil_simulation/race/pilots.py",
+    "simulation/vil_simulation/race/policies.py",
+    "simulation/vil_simulation/race/routes.py",
+    "simulation/vil_simulation/race/simulated_race.py",
 )
 PRODUCTS = {
     "dot",
@@ -50,13 +53,13 @@ PERMITTED = {
         "vil_bridge/core/geometry.py",
         "@",
     ): "sums of two exact terms, which have one result in every order",
-    ("vil_bridge/vehicles/multicopter.py", "linalg.eigvalsh"): "a check",
-    ("vil_bridge/vehicles/multicopter.py", "linalg.matrix_rank"): "a check",
-    ("vil_bridge/vehicles/control/airframe.py", "linalg.matrix_rank"): "a check",
-    ("vil_bridge/vehicles/flightmare/parameters.py", "linalg.det"): "a check",
-    ("vil_bridge/vehicles/sensors/mocap.py", "linalg.matrix_rank"): "a check",
+    ("simulation/vil_simulation/vehicles/multicopter.py", "linalg.eigvalsh"): "a check",
+    ("simulation/vil_simulation/vehicles/multicopter.py", "linalg.matrix_rank"): "a check",
+    ("simulation/vil_simulation/vehicles/control/airframe.py", "linalg.matrix_rank"): "a check",
+    ("simulation/vil_simulation/vehicles/flightmare/parameters.py", "linalg.det"): "a check",
+    ("simulation/vil_simulation/vehicles/sensors/mocap.py", "linalg.matrix_rank"): "a check",
     (
-        "vil_bridge/vehicles/trajectories/trajectory.py",
+        "vil_bridge/core/trajectory.py",
         "linalg.inv",
     ): "rounded to the exact fractions",
     (
@@ -104,30 +107,30 @@ _REFERENCE = "reference of NumPy for compiled code"
 _EARTH = "the Earth's shape, air and magnetic field: barometers, receivers, magnetometers"
 
 PERMITTED_ELEMENTARY = {
-    "adapters/vil_adapters/simulated/airsim_state.py": "AirSim's moves",
-    "adapters/vil_adapters/simulated/autopilot_parts.py": "motors of vehicles that autopilots' "
+    "simulation/vil_simulation/source/airsim_state.py": "AirSim's moves",
+    "simulation/vil_simulation/source/autopilot_parts.py": "motors of vehicles that autopilots' "
     "programs fly",
-    "adapters/vil_adapters/simulated/program_pilot.py": "motors of vehicles that autopilots' "
+    "simulation/vil_simulation/source/program_pilot.py": "motors of vehicles that autopilots' "
     "programs fly",
-    "adapters/vil_adapters/simulated/program_power.py": "batteries of vehicles that autopilots' "
+    "simulation/vil_simulation/source/program_power.py": "batteries of vehicles that autopilots' "
     "programs fly",
     "vil_bridge/core/geometry.py": "rotation vectors",
-    "vil_bridge/vehicles/airsim/model.py": _REFERENCE,
-    "vil_bridge/vehicles/airsim/moves.py": "AirSim's moves",
-    "vil_bridge/vehicles/airsim/rotors.py": _REFERENCE,
-    "vil_bridge/vehicles/airsim/simple_flight.py": _REFERENCE,
-    "vil_bridge/vehicles/car.py": _REFERENCE,
-    "vil_bridge/vehicles/contact.py": _REFERENCE,
-    "vil_bridge/vehicles/flightgoggles/control.py": _REFERENCE,
-    "vil_bridge/vehicles/flightmare/model.py": _REFERENCE,
-    "vil_bridge/vehicles/environment/airsim_atmosphere.py": _EARTH,
-    "vil_bridge/vehicles/environment/formulas.py": _EARTH,
-    "vil_bridge/vehicles/environment/geodesy.py": _EARTH,
-    "vil_bridge/vehicles/environment/geomagnetism.py": _EARTH,
-    "vil_bridge/vehicles/sensors/allan.py": "analysis",
-    "vil_bridge/vehicles/sensors/beams.py": "directions of laser beams",
-    "vil_bridge/vehicles/sensors/imu.py": "of constants",
-    "vil_bridge/vehicles/sensors/kernel.py": _EARTH,
+    "simulation/vil_simulation/vehicles/airsim/model.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/airsim/moves.py": "AirSim's moves",
+    "simulation/vil_simulation/vehicles/airsim/rotors.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/airsim/simple_flight.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/car.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/contact.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/flightgoggles/control.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/flightmare/model.py": _REFERENCE,
+    "simulation/vil_simulation/vehicles/environment/airsim_atmosphere.py": _EARTH,
+    "simulation/vil_simulation/vehicles/environment/formulas.py": _EARTH,
+    "simulation/vil_simulation/vehicles/environment/geodesy.py": _EARTH,
+    "simulation/vil_simulation/vehicles/environment/geomagnetism.py": _EARTH,
+    "simulation/vil_simulation/vehicles/sensors/allan.py": "analysis",
+    "simulation/vil_simulation/vehicles/sensors/beams.py": "directions of laser beams",
+    "simulation/vil_simulation/vehicles/sensors/imu.py": "of constants",
+    "simulation/vil_simulation/vehicles/sensors/kernel.py": _EARTH,
 }
 """Files with such functions, with what they are for.
 

@@ -181,7 +181,7 @@ def _children(pid: int) -> list[int]:
 def _workers_of(pid: int) -> list[int]:
     """Return the workers of simulated sources among the children of a process."""
     lines = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in _children(pid)}
-    return [child for child, line in lines.items() if b"simulated.worker" in line]
+    return [child for child, line in lines.items() if b"source.worker" in line]
 
 
 def _lives(pid: int) -> bool:

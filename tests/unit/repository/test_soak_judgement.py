@@ -18,7 +18,7 @@ from tests.soak.books import Books, Page, balance
 from tests.soak.growth import Sample, growth, heap_growth, sampled
 from tests.soak.plant import Plant
 from vil_bridge.monitoring.heap_profile import growth_since, held
-from vil_bridge.tools.child_processes import free_ports
+from vil_simulation.demo.child_processes import free_ports
 
 
 def _samples(rss_mb: float, slope_mb_per_s: float, **counts: int) -> list[Sample]:

@@ -8,22 +8,22 @@ import logging
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import DisturbOrder, Order
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
-from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods, clear_start
-from vil_bridge.servers.airsim.settings import added_vehicle, parse_settings
-from vil_bridge.servers.airsim.values import GivenPose, Vector3r, WindNed
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
-from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.airsim.added_vehicles import AddVehicleMethods, clear_start
+from vil_simulation.airsim.settings import added_vehicle, parse_settings
+from vil_simulation.airsim.values import GivenPose, Vector3r, WindNed
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_simulation.airsim.world_methods import WorldMethods
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.ipc import DisturbOrder, Order
+from vil_simulation.source.simulation import Simulation
 
 SETTINGS = """{
     "CameraDefaults": {"CaptureSettings": [{"ImageType": 0, "Width": 64, "Height": 48}]},

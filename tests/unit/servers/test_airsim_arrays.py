@@ -8,10 +8,10 @@ import msgpack
 import numpy as np
 import pytest
 
-from vil_bridge.servers.airsim.detection_methods import _boxes
-from vil_bridge.servers.airsim.geometry_methods import _binvox
-from vil_bridge.servers.airsim.pictures import packed_floats, packed_ids, packed_indices
-from vil_bridge.servers.airsim.values import Box2D, Vector2r
+from vil_simulation.airsim.detection_methods import _boxes
+from vil_simulation.airsim.geometry_methods import _binvox
+from vil_simulation.airsim.pictures import packed_floats, packed_ids, packed_indices
+from vil_simulation.airsim.values import Box2D, Vector2r
 
 
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.5, 1.0])

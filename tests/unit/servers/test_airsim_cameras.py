@@ -13,11 +13,11 @@ import pytest
 from vil_bridge.core.camera_model import LensModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import Modality
-from vil_bridge.servers.airsim.cameras import ServedCameras
-from vil_bridge.servers.airsim.methods import NoSuchVehicle
-from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings
-from vil_bridge.servers.airsim.values import Pose, Quaternionr, Vector3r
-from vil_bridge.servers.airsim.vehicles import ServedVehicle
+from vil_simulation.airsim.cameras import ServedCameras
+from vil_simulation.airsim.methods import NoSuchVehicle
+from vil_simulation.airsim.settings import CameraSettings, CaptureSettings
+from vil_simulation.airsim.values import Pose, Quaternionr, Vector3r
+from vil_simulation.airsim.vehicles import ServedVehicle
 
 CAPTURES = {0: CaptureSettings(200, 100, 90.0), 5: CaptureSettings(64, 64, 60.0)}
 HERE = Transform.identity()

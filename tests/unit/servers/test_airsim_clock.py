@@ -12,8 +12,8 @@ from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.clock import NS_PER_S, WallClock
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.daemon.simulation_clock import SimulationClock
-from vil_bridge.servers.airsim.clock_methods import ClockMethods
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_simulation.airsim.clock_methods import ClockMethods
+from vil_simulation.airsim.vehicles import ServedVehicles
 
 
 @pytest.mark.parametrize("ended_by", ["pause", "step"])

@@ -13,9 +13,9 @@ import pytest
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.servers.airsim import values
-from vil_bridge.servers.airsim.sensor_noise import noise_of
-from vil_bridge.servers.airsim.settings import SensorSettings
+from vil_simulation.airsim import values
+from vil_simulation.airsim.sensor_noise import noise_of
+from vil_simulation.airsim.settings import SensorSettings
 
 ZEROS = (
     values.Vector3r,

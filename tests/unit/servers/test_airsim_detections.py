@@ -22,36 +22,36 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.cameras import ServedCameras
-from vil_bridge.servers.airsim.detection_methods import DetectionMethods
-from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
-from vil_bridge.servers.airsim.image_methods import ImageMethods
-from vil_bridge.servers.airsim.methods import NoSuchVehicle
-from vil_bridge.servers.airsim.object_methods import ObjectMethods
-from vil_bridge.servers.airsim.program_files import ProgramFiles
-from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
-from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.sensor_methods import SensorMethods
-from vil_bridge.servers.airsim.settings import (
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+from vil_renderer.queries.client import EmbeddedSceneQueries
+from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_simulation.airsim.cameras import ServedCameras
+from vil_simulation.airsim.detection_methods import DetectionMethods
+from vil_simulation.airsim.geometry_methods import GeometryMethods
+from vil_simulation.airsim.image_methods import ImageMethods
+from vil_simulation.airsim.methods import NoSuchVehicle
+from vil_simulation.airsim.object_methods import ObjectMethods
+from vil_simulation.airsim.program_files import ProgramFiles
+from vil_simulation.airsim.recorder import RecordingMethods, RecordingOptions
+from vil_simulation.airsim.scene import ServedScene
+from vil_simulation.airsim.sensor_methods import SensorMethods
+from vil_simulation.airsim.settings import (
     CameraSettings,
     CaptureSettings,
     SensorSettings,
     parse_settings,
 )
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import (
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.values import (
     AirsimGeoPoint,
     AirsimImageRequest,
     GivenPose,
     PointNed,
     Vector3r,
 )
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.world.actors import Actor
-from vil_bridge.world.world import World
-from vil_renderer.queries.client import EmbeddedSceneQueries
-from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
 
 pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_bridge.servers.airsim.expressions import compiled, matching, wildcards
+from vil_simulation.airsim.expressions import compiled, matching, wildcards
 
 NAMES = ("Gate0", "Gate1_2", "Wall 1", "gate.3", "é")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vil_bridge.servers.airsim.program_files import ProgramFiles
+from vil_simulation.airsim.program_files import ProgramFiles
 
 
 def files(tmp_path: Path) -> ProgramFiles:

@@ -17,22 +17,23 @@ import pytest
 import pytest_asyncio
 
 from tests.support.common import needs_gl
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_from_matrix, q_mul
 from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
 from vil_bridge.core.vehicle_moves import VehiclePlacement
-from vil_bridge.servers.airsim.cameras import ServedCameras
-from vil_bridge.servers.airsim.image_methods import ImageMethods
-from vil_bridge.servers.airsim.object_methods import ObjectMethods
-from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import (
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+from vil_renderer.queries.client import EmbeddedSceneQueries
+from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_simulation.airsim.cameras import ServedCameras
+from vil_simulation.airsim.image_methods import ImageMethods
+from vil_simulation.airsim.object_methods import ObjectMethods
+from vil_simulation.airsim.scene import ServedScene
+from vil_simulation.airsim.settings import CameraSettings, CaptureSettings
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.values import (
     AirsimImageRequest,
     GivenPose,
     GivenScale,
@@ -40,12 +41,11 @@ from vil_bridge.servers.airsim.values import (
     Quaternionr,
     Vector3r,
 )
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.world.actors import Actor
-from vil_bridge.world.world import World
-from vil_renderer.queries.client import EmbeddedSceneQueries
-from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
 
 pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

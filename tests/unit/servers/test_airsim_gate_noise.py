@@ -6,7 +6,7 @@ import numpy as np
 
 from vil_bridge.core.course import CourseGate
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
-from vil_bridge.servers.airsim.race_methods import GateNoise
+from vil_simulation.airsim.race_methods import GateNoise
 
 
 def gates(count: int) -> list[CourseGate]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.servers.airsim.methods import MethodTable, NoSuchVehicle, method
-from vil_bridge.servers.airsim.values import Points, Pose, YawMode
-from vil_bridge.servers.msgpack_rpc import RpcError
+from vil_simulation.airsim.methods import MethodTable, NoSuchVehicle, method
+from vil_simulation.airsim.msgpack_rpc import RpcError
+from vil_simulation.airsim.values import Points, Pose, YawMode
 
 
 class Methods:

@@ -19,12 +19,12 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.sensor_methods import SensorMethods
-from vil_bridge.servers.airsim.settings import parse_settings
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.airsim.scene import ServedScene
+from vil_simulation.airsim.sensor_methods import SensorMethods
+from vil_simulation.airsim.settings import parse_settings
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
 
 PLACE = (4.0, 5.0, 2.0)
 """East, north, up, of the vehicle."""

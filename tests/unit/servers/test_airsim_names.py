@@ -9,11 +9,11 @@ import re
 
 import pytest
 
-import vil_bridge.servers.airsim as package
+import vil_simulation.airsim as package
 from tests.support.airsim_calls import calls
 from tests.support.airsim_server import CLIENT
 from tests.support.common import ROOT
-from vil_bridge.servers.airsim.unserved import MISSING
+from vil_simulation.airsim.unserved import MISSING
 
 GUIDE = ROOT / "docs" / "guides" / "airsim.md"
 

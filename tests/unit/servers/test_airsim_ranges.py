@@ -18,15 +18,16 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-import vil_bridge.servers.airsim as room
+import vil_simulation.airsim as room
 from tests.support.airsim_calls import pose, vector
 from tests.support.common import ROOT
 from vil_bridge.core import physical_ranges
 from vil_bridge.core.physical_ranges import PhysicalRange
-from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
-from vil_bridge.servers.airsim.image_methods import ImageMethods
-from vil_bridge.servers.airsim.methods import ArrayOf, MethodTable, method
-from vil_bridge.servers.airsim.quantities import (
+from vil_simulation.airsim.geometry_methods import GeometryMethods
+from vil_simulation.airsim.image_methods import ImageMethods
+from vil_simulation.airsim.methods import ArrayOf, MethodTable, method
+from vil_simulation.airsim.msgpack_rpc import RpcError
+from vil_simulation.airsim.quantities import (
     DegreesPerSecond,
     Duration,
     FieldOfView,
@@ -34,9 +35,9 @@ from vil_bridge.servers.airsim.quantities import (
     Metres,
     range_of,
 )
-from vil_bridge.servers.airsim.sky_methods import SkyMethods
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import (
+from vil_simulation.airsim.sky_methods import SkyMethods
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.values import (
     DrawnPose,
     GivenKinematics,
     GivenPose,
@@ -47,8 +48,7 @@ from vil_bridge.servers.airsim.values import (
     WindNed,
     YawMode,
 )
-from vil_bridge.servers.airsim.weather_methods import WeatherMethods
-from vil_bridge.servers.msgpack_rpc import RpcError
+from vil_simulation.airsim.weather_methods import WeatherMethods
 
 NAN_LEAVES_IT = (GivenPose, GivenKinematics)
 """Their positions and attitudes may hold NaN, so that the type's own check has the range."""

@@ -14,22 +14,22 @@ import cv2
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.cameras import ServedCameras
-from vil_bridge.servers.airsim.image_methods import ImageMethods
-from vil_bridge.servers.airsim.pictures import NO_FLOATS, bgr_of, packed_floats
-from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions, save_picture
-from vil_bridge.servers.airsim.values import ImageResponse, Quaternionr, Vector3r
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+from vil_simulation.airsim.cameras import ServedCameras
+from vil_simulation.airsim.image_methods import ImageMethods
+from vil_simulation.airsim.pictures import NO_FLOATS, bgr_of, packed_floats
+from vil_simulation.airsim.recorder import RecordingMethods, RecordingOptions, save_picture
+from vil_simulation.airsim.values import ImageResponse, Quaternionr, Vector3r
+from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
 
 FRAME_S = 1 / 30
 RGB = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)

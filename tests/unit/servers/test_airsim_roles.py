@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from tests.unit.servers.test_airsim_names import served
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.access_tokens import Role
-from vil_bridge.servers.airsim.methods import MethodTable, method
-from vil_bridge.servers.airsim.needed_roles import READINGS, needed_role
-from vil_bridge.servers.msgpack_rpc import RpcError
+from vil_simulation.airsim.methods import MethodTable, method
+from vil_simulation.airsim.msgpack_rpc import RpcError
+from vil_simulation.airsim.needed_roles import READINGS, needed_role
 
 CHANGES = (
     "armDisarm",

@@ -19,16 +19,16 @@ from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
-from vil_bridge.servers.airsim.program_files import ProgramFiles
-from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
-from vil_bridge.servers.msgpack_rpc import Packed
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_simulation.airsim.geometry_methods import GeometryMethods
+from vil_simulation.airsim.msgpack_rpc import Packed
+from vil_simulation.airsim.program_files import ProgramFiles
+from vil_simulation.airsim.scene import ServedScene
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.vehicles import ServedVehicles
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
 
 pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -11,7 +11,7 @@ import pytest
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_rotate
-from vil_bridge.servers.airsim.settings import AirsimSettings, CaptureSettings, parse_settings
+from vil_simulation.airsim.settings import AirsimSettings, CaptureSettings, parse_settings
 
 
 def read(**root: Any) -> AirsimSettings:

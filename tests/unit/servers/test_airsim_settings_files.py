@@ -15,8 +15,8 @@ from tests.support.common import data_dir
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.servers.airsim.settings import load_settings
-from vil_bridge.tools.airsim_world import autopilot_lines
+from vil_simulation.airsim.settings import load_settings
+from vil_simulation.airsim.standalone.world import autopilot_lines
 
 _PX4 = {
     "VehicleType": "PX4Multirotor",

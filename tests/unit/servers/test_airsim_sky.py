@@ -7,9 +7,9 @@ import pytest
 from vil_bridge.core.clock import NS_PER_S, WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.sky_methods import SkyMethods
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.world.world import World
+from vil_simulation.airsim.sky_methods import SkyMethods
+from vil_simulation.airsim.vehicles import ServedVehicles
 
 NOON = "2026-06-01 12:30:36"
 

@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.servers.airsim.frames import (
+from vil_simulation.airsim.frames import (
     attitude_of,
     body_of,
     frd_of,
@@ -29,9 +29,9 @@ from vil_bridge.servers.airsim.frames import (
     transform_of,
     world_of,
 )
-from vil_bridge.servers.airsim.object_ids import PALETTE, ObjectIds, initial_id
-from vil_bridge.servers.airsim.pictures import bgr_of, floats_of, modality_of, png_of
-from vil_bridge.servers.airsim.values import NAN, ImuData, Pose, Quaternionr, Vector3r
+from vil_simulation.airsim.object_ids import PALETTE, ObjectIds, initial_id
+from vil_simulation.airsim.pictures import bgr_of, floats_of, modality_of, png_of
+from vil_simulation.airsim.values import NAN, ImuData, Pose, Quaternionr, Vector3r
 
 CAMERA = CameraModel("c", 4, 2, 2.0 * math.atan(0.5))
 NO_IDS = np.zeros(1, np.int16)

@@ -17,12 +17,6 @@ import pytest
 import pytest_asyncio
 
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
-from vil_adapters.simulated.ipc import (
-    ArmCommand,
-    GainsOrder,
-    MoveOrder,
-    SticksOrder,
-)
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.vehicle_moves import (
@@ -43,16 +37,22 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.servers.airsim.controller_methods import ControllerMethods
-from vil_bridge.servers.airsim.flight_methods import FlightMethods
-from vil_bridge.servers.airsim.remote_methods import RemoteMethods
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import (
+from vil_simulation.airsim.controller_methods import ControllerMethods
+from vil_simulation.airsim.flight_methods import FlightMethods
+from vil_simulation.airsim.remote_methods import RemoteMethods
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.values import (
     RCData,
     YawMode,
 )
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
-from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
+from vil_simulation.airsim.vehicles import ServedVehicles
+from vil_simulation.source.ipc import (
+    ArmCommand,
+    GainsOrder,
+    MoveOrder,
+    SticksOrder,
+)
+from vil_simulation.vehicles.airsim.simple_flight import SimpleFlight
 
 
 @pytest_asyncio.fixture(params=["airsim"])

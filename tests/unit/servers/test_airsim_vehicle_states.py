@@ -15,18 +15,17 @@ import pytest
 import pytest_asyncio
 
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
-from vil_adapters.simulated.ipc import CollisionReport, DisturbOrder, FlyCommand, PlaceOrder
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.sensor_readings import MagnetometerReading
 from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.daemon.simulation_clock import SimulationClock
-from vil_bridge.servers.airsim.car_methods import CarMethods
-from vil_bridge.servers.airsim.flight_methods import FlightMethods
-from vil_bridge.servers.airsim.sensor_methods import SensorMethods
-from vil_bridge.servers.airsim.server import AirsimServer
-from vil_bridge.servers.airsim.settings import parse_settings
-from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import (
+from vil_simulation.airsim.car_methods import CarMethods
+from vil_simulation.airsim.flight_methods import FlightMethods
+from vil_simulation.airsim.sensor_methods import SensorMethods
+from vil_simulation.airsim.server import AirsimServer
+from vil_simulation.airsim.settings import parse_settings
+from vil_simulation.airsim.state_methods import StateMethods
+from vil_simulation.airsim.values import (
     BodyRates,
     CarControls,
     CollisionInfo,
@@ -39,7 +38,8 @@ from vil_bridge.servers.airsim.values import (
     WindNed,
     YawMode,
 )
-from vil_bridge.servers.airsim.world_methods import WorldMethods
+from vil_simulation.airsim.world_methods import WorldMethods
+from vil_simulation.source.ipc import CollisionReport, DisturbOrder, FlyCommand, PlaceOrder
 
 
 @pytest_asyncio.fixture(params=["airsim"])

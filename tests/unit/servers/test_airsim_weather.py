@@ -9,10 +9,10 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import Lighting
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.weather import FINE, Weather
-from vil_bridge.servers.airsim.sky_methods import SkyMethods
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
-from vil_bridge.servers.airsim.weather_methods import WeatherMethods
 from vil_bridge.world.world import World
+from vil_simulation.airsim.sky_methods import SkyMethods
+from vil_simulation.airsim.vehicles import ServedVehicles
+from vil_simulation.airsim.weather_methods import WeatherMethods
 
 
 def vehicles(lighting: Lighting | None = None) -> ServedVehicles:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tests.support.programs import output
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.sensor_parts import fitted_sensors
-from vil_adapters.simulated.simulation import Simulation, grouped, vehicles_of
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.servers.airsim.settings import load_settings
-from vil_bridge.tools.airsim_world import airsim_bridge
+from vil_simulation.airsim.settings import load_settings
+from vil_simulation.airsim.standalone.world import airsim_bridge
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.sensor_parts import fitted_sensors
+from vil_simulation.source.simulation import Simulation, grouped, vehicles_of
 
 
 def bridge(
@@ -240,8 +240,8 @@ def test_the_configuration_of_a_world_needs_no_compiler() -> None:
     """
     program = """
 import sys
-from vil_bridge.servers.airsim.settings import load_settings
-from vil_bridge.tools.airsim_world import airsim_bridge
+from vil_simulation.airsim.settings import load_settings
+from vil_simulation.airsim.standalone.world import airsim_bridge
 airsim_bridge(load_settings(None), scene="empty", profile="low", port=0, bind="127.0.0.1",
     insecure=False, http_port=0)
 assert "numba" not in sys.modules

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vil_bridge.servers.msgpack_nesting import NestingLimit
+from vil_simulation.airsim.msgpack_nesting import NestingLimit
 
 LEAVES = st.one_of(
     st.none(),

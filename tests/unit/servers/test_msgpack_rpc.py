@@ -16,10 +16,10 @@ import pytest
 
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
-from vil_bridge.servers import msgpack_rpc, turns
-from vil_bridge.servers.airsim.methods import MethodTable, method
-from vil_bridge.servers.msgpack_rpc import FAULTS, Caller, Packed, RpcError, RpcServer
-from vil_bridge.servers.turns import ALONE, NEXT_TO_PICTURES, Shares
+from vil_simulation.airsim import msgpack_rpc, turns
+from vil_simulation.airsim.methods import MethodTable, method
+from vil_simulation.airsim.msgpack_rpc import FAULTS, Caller, Packed, RpcError, RpcServer
+from vil_simulation.airsim.turns import ALONE, NEXT_TO_PICTURES, Shares
 
 pytestmark = pytest.mark.wire
 

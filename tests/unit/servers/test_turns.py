@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vil_bridge.servers.turns import Shares, TurnAccount, Turns
+from vil_simulation.airsim.turns import Shares, TurnAccount, Turns
 
 SHARES = Shares(of_all=0.5, of_one=0.3)
 

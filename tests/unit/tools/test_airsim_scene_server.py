@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.common import free_port
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.airsim_scenes import SceneServer
+from vil_simulation.airsim.standalone.scenes import SceneServer
 
 pytestmark = pytest.mark.wire
 

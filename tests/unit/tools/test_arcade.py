@@ -14,9 +14,9 @@ from vil_bridge.config.load import load_text
 from vil_bridge.config.race import MOST_GATES
 from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.random.courses import perturbed
 from vil_bridge.registry import resolve
-from vil_bridge.tools.race.arcade import arcade_bridge, arcade_data
-from vil_bridge.vehicles.random.courses import perturbed
+from vil_simulation.race.arcade import arcade_bridge, arcade_data
 
 CONFIG = """
 version: 1

@@ -13,12 +13,12 @@ import pytest
 
 from tests.support.autopilot_peers import ArduPilotPeer, Motion
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotDay, ArduPilotStandIn
-from vil_bridge.tools.lab.autopilots.ardupilot_lines import PhysicsLine, parse
-from vil_bridge.tools.lab.autopilots.motion_rules import MotionRules
-from vil_bridge.tools.lab.autopilots.pilot import Flight
-from vil_bridge.tools.lab.autopilots.vectors import LEVEL, ZERO
-from vil_bridge.tools.lab.autopilots.violations import WireViolation
+from vil_simulation.autopilots.stand_ins.ardupilot import ArduPilotDay, ArduPilotStandIn
+from vil_simulation.autopilots.stand_ins.ardupilot_lines import PhysicsLine, parse
+from vil_simulation.autopilots.stand_ins.motion_rules import MotionRules
+from vil_simulation.autopilots.stand_ins.pilot import Flight
+from vil_simulation.autopilots.stand_ins.vectors import LEVEL, ZERO
+from vil_simulation.autopilots.stand_ins.violations import WireViolation
 
 RATE_HZ = 400
 REST = (

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.support.autopilot_peers import BetaflightPeer, Motion
-from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
-from vil_bridge.tools.lab.autopilots.violations import WireViolation
+from vil_simulation.autopilots.stand_ins.betaflight import BetaflightStandIn
+from vil_simulation.autopilots.stand_ins.violations import WireViolation
 
 BOOT_S = 5.2
 

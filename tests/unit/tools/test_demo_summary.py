@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vil_bridge.tools.demo.collect import StreamReader
-from vil_bridge.tools.demo.results import summary_lines
+from vil_simulation.demo.collect import StreamReader
+from vil_simulation.demo.results import summary_lines
 
 
 def _summary(**figures: Any) -> dict[str, Any]:

@@ -17,12 +17,11 @@ import pytest
 from tests.support.render import NOBODY, Renderers, shot
 from tests.support.scenefile import read
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.core.types import BoolArray, FloatArray, Modality
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.dataset.gate_labels import GateLabel, gate_labels
 from vil_renderer.embedded import RayWorld
 from vil_renderer.embedded.scene import Scene
+from vil_simulation.dataset.gate_labels import GateLabel, gate_labels
 
 SIZE_PX: Final = (640, 480)
 PINHOLE: Final = (320.0, 320.0, 319.5, 239.5)

@@ -15,18 +15,18 @@ from tests.support.offline import room_file
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray, Modality
-from vil_bridge.tools.dataset.frames import grid_ns, sequences_of
-from vil_bridge.tools.dataset.inertial import write_inertial
-from vil_bridge.tools.dataset.plan import (
+from vil_simulation.dataset.frames import grid_ns, sequences_of
+from vil_simulation.dataset.inertial import write_inertial
+from vil_simulation.dataset.plan import (
     CirclePath,
     DatasetPlan,
     RacePath,
     WaypointsPath,
     load_plan,
 )
-from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight, SeenPoses
-from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.dataset.recorded_trajectory import RecordedFlight, SeenPoses
+from vil_simulation.dataset.trajectories import Flight, FlownCurve, curve_of
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
 
 GATES_M = np.array([[0.0, 0.0, 1.5], [4.0, 2.0, 2.0], [8.0, -1.0, 1.5], [3.0, -4.0, 1.8]])
 NO_GATES = np.empty((0, 3))

@@ -11,13 +11,13 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
-from vil_bridge.tools.planning import path_search
-from vil_bridge.tools.planning.free_space import FreeSpace
-from vil_bridge.tools.planning.planner import TRACKING_M, FlightPlanner
-from vil_bridge.tools.planning.simulated_flight import contact_on, fly_along
-from vil_bridge.tools.planning.smoothing import smooth_flight
-from vil_bridge.vehicles.control.limits import Limits, usage
 from vil_bridge.world.occupancy.occupancy_map import MISS, OccupancyMap
+from vil_simulation.planning import path_search
+from vil_simulation.planning.free_space import FreeSpace
+from vil_simulation.planning.planner import TRACKING_M, FlightPlanner
+from vil_simulation.planning.simulated_flight import contact_on, fly_along
+from vil_simulation.planning.smoothing import smooth_flight
+from vil_simulation.vehicles.control.limits import Limits, usage
 
 pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 

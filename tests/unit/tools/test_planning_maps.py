@@ -16,11 +16,11 @@ from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.core.voxel_box import keys_at
 from vil_bridge.core.voxels import Occupancy
 from vil_bridge.protocols.octomap import codes_of, write_full
-from vil_bridge.tools.planning.free_space import FreeSpace
-from vil_bridge.tools.planning.scene_map import map_of_scene
-from vil_bridge.tools.planning.surface_cells import surface_cells
 from vil_bridge.world.occupancy.map_file import read_map, write_map
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
+from vil_simulation.planning.free_space import FreeSpace
+from vil_simulation.planning.scene_map import map_of_scene
+from vil_simulation.planning.surface_cells import surface_cells
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "octomap" / "wall.ot"
 SENSOR = np.array([0.05, 0.05, 0.55])

@@ -10,11 +10,13 @@ import math
 import numpy as np
 import pytest
 
+from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.voxel_box import keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
-from vil_bridge.tools.planning.planner import FlightPlanner
-from vil_bridge.tools.planning.visibility import (
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
+from vil_simulation.planning.planner import FlightPlanner
+from vil_simulation.planning.visibility import (
     ViewGoal,
     facing,
     in_sight,
@@ -22,13 +24,11 @@ from vil_bridge.tools.planning.visibility import (
     plan_in_view,
     share_in_view,
 )
-from vil_bridge.vehicles.control.limits import Limits
-from vil_bridge.vehicles.control.models import tracking
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.trajectories import minimum_snap
-from vil_bridge.vehicles.trajectories.trajectory import Trajectory
-from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
+from vil_simulation.vehicles.control.limits import Limits
+from vil_simulation.vehicles.control.models import tracking
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.trajectories import minimum_snap
 
 LOW, HIGH = np.array([-7.0, -5.0, 0.3]), np.array([7.0, 5.0, 2.7])
 LANDMARK = np.array([0.0, 4.5, 1.5])

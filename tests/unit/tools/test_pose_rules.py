@@ -14,15 +14,15 @@ import pytest
 
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.sensor_readings import BarometerReading, ImuReading, MagnetometerReading
-from vil_bridge.protocols.autopilots.ardupilot import state_line
-from vil_bridge.protocols.autopilots.link import AutopilotSample
-from vil_bridge.protocols.autopilots.poses import PoseKind, PoseSample, TrueMotion, pose_message
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.pose_messages import Spread
-from vil_bridge.tools.lab.autopilots.ardupilot_lines import parse
-from vil_bridge.tools.lab.autopilots.pose_rules import PoseRules
-from vil_bridge.tools.lab.autopilots.violations import WireViolation
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.autopilots.links.ardupilot import state_line
+from vil_simulation.autopilots.links.link import AutopilotSample
+from vil_simulation.autopilots.links.poses import PoseKind, PoseSample, TrueMotion, pose_message
+from vil_simulation.autopilots.stand_ins.ardupilot_lines import parse
+from vil_simulation.autopilots.stand_ins.pose_rules import PoseRules
+from vil_simulation.autopilots.stand_ins.violations import WireViolation
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
 
 ORIGIN = GeoOrigin(47.3977, 8.5456, 488.0)
 SPREAD = Spread(0.001, 0.001, 0.01)

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools import child_processes as processes
-from vil_bridge.tools.child_processes import ProcessGroup
+from vil_simulation.demo import child_processes as processes
+from vil_simulation.demo.child_processes import ProcessGroup
 
 pytestmark = pytest.mark.process
 

@@ -15,12 +15,12 @@ from tests.support.autopilot_peers import Motion, Px4Peer
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.tools.lab.autopilots.pilot import Flight
-from vil_bridge.tools.lab.autopilots.px4 import Px4StandIn
-from vil_bridge.tools.lab.autopilots.px4_control import Allocation, Px4Controller
-from vil_bridge.tools.lab.autopilots.violations import WireViolation
-from vil_bridge.tools.sitl_parameters import px4_parameters
-from vil_bridge.vehicles.flightgoggles.airframes import PRESETS
+from vil_simulation.autopilots.stand_ins.pilot import Flight
+from vil_simulation.autopilots.stand_ins.px4 import Px4StandIn
+from vil_simulation.autopilots.stand_ins.px4_control import Allocation, Px4Controller
+from vil_simulation.autopilots.stand_ins.violations import WireViolation
+from vil_simulation.sitl.parameters import px4_parameters
+from vil_simulation.vehicles.flightgoggles.airframes import PRESETS
 
 Change = Callable[[Any, Motion], Any]
 

@@ -12,16 +12,16 @@ import pytest
 from vil_bridge.config.course import load_course
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.alphapilot import (
+from vil_simulation.race.alphapilot import (
     HIDDEN_SEEDS,
     PUBLIC_SEEDS,
     AlphaPilotChallenge,
     read_challenge,
     write_challenge,
 )
-from vil_bridge.tools.race.alphapilot_score import alphapilot_score, read_results, write_results
-from vil_bridge.vehicles.random.courses import perturbed
+from vil_simulation.race.alphapilot_score import alphapilot_score, read_results, write_results
 
 TO_ENU = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 

@@ -18,11 +18,11 @@ from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.race import pilots
-from vil_bridge.tools.race.pilots import pilot_factory, pilot_names
-from vil_bridge.tools.race.policies import LearnedPilots, PolicyNetwork, read_policy, write_policy
-from vil_bridge.tools.race.simulated_race import race
-from vil_bridge.vehicles.envs.race import RaceTask, race_model
+from vil_simulation.race import pilots
+from vil_simulation.race.pilots import pilot_factory, pilot_names
+from vil_simulation.race.policies import LearnedPilots, PolicyNetwork, read_policy, write_policy
+from vil_simulation.race.simulated_race import race
+from vil_simulation.vehicles.envs.race import RaceTask, race_model
 
 SMALL = 0.02
 
@@ -120,7 +120,7 @@ def test_files_that_are_no_policies_are_refused_and_nothing_is_unpickled(tmp_pat
 
 
 PLUGIN = """
-from vil_bridge.tools.race.pilots import minimum_snap_pilot
+from vil_simulation.race.pilots import minimum_snap_pilot
 made = []
 def careful(courses, model):
     made.append((len(courses), type(model).__name__))

@@ -32,19 +32,19 @@ from vil_bridge.cli.main import app
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.tools.race import flown_tracks
-from vil_bridge.tools.race.course_progress import CourseProgress
-from vil_bridge.tools.race.pilots import TrajectoryPilot
-from vil_bridge.tools.race.race_runs import RunGroup
-from vil_bridge.tools.race.report import race_page
-from vil_bridge.tools.race.report_maps import gate_planes
-from vil_bridge.tools.race.report_tables import lap_gates, lap_rows, summary_of, table_files
-from vil_bridge.tools.race.results import RaceResult, write_results_file
-from vil_bridge.tools.race.routes import through_gates
-from vil_bridge.tools.race.run_files import read_runs
-from vil_bridge.tools.race.simulated_race import race
-from vil_bridge.vehicles.control.limits import Limits, fastest
-from vil_bridge.vehicles.model import Model
+from vil_simulation.race import flown_tracks
+from vil_simulation.race.course_progress import CourseProgress
+from vil_simulation.race.pilots import TrajectoryPilot
+from vil_simulation.race.race_runs import RunGroup
+from vil_simulation.race.report import race_page
+from vil_simulation.race.report_maps import gate_planes
+from vil_simulation.race.report_tables import lap_gates, lap_rows, summary_of, table_files
+from vil_simulation.race.results import RaceResult, write_results_file
+from vil_simulation.race.routes import through_gates
+from vil_simulation.race.run_files import read_runs
+from vil_simulation.race.simulated_race import race
+from vil_simulation.vehicles.control.limits import Limits, fastest
+from vil_simulation.vehicles.model import Model
 
 FILES = ("summary", "laps", "crossings")
 

@@ -16,16 +16,16 @@ from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import Course, PoseSpread, RaceRules
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.results import RaceEpisode
-from vil_bridge.tools.race.vision import gate_detector
-from vil_bridge.tools.race.vision.gate_detector import ExpectedOpening, SeenOpening, find_openings
-from vil_bridge.tools.race.vision.gate_filter import GateFilter, SideView
-from vil_bridge.tools.race.vision.gate_map import GateMap
-from vil_bridge.tools.race.vision.readings import PilotEquipment, PilotReadings
-from vil_bridge.tools.race.vision_race import SensorRig, race_by_vision
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.random.courses import perturbed
+from vil_simulation.race.results import RaceEpisode
+from vil_simulation.race.vision import gate_detector
+from vil_simulation.race.vision.gate_detector import ExpectedOpening, SeenOpening, find_openings
+from vil_simulation.race.vision.gate_filter import GateFilter, SideView
+from vil_simulation.race.vision.gate_map import GateMap
+from vil_simulation.race.vision.readings import PilotEquipment, PilotReadings
+from vil_simulation.race.vision_race import SensorRig, race_by_vision
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 pytestmark = pytest.mark.gl
 

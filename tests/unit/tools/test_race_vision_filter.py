@@ -10,10 +10,10 @@ import pytest
 from vil_bridge.config.course import load_course
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.vision.gate_filter import BODY, GateFilter
-from vil_bridge.tools.race.vision.gate_map import GateMap
-from vil_bridge.tools.race.vision.gate_path import GatePath, HeadingControl
-from vil_bridge.tools.race.vision.readings import PilotEquipment
+from vil_simulation.race.vision.gate_filter import BODY, GateFilter
+from vil_simulation.race.vision.gate_map import GateMap
+from vil_simulation.race.vision.gate_path import GatePath, HeadingControl
+from vil_simulation.race.vision.readings import PilotEquipment
 
 COURSE = load_course("alphapilot")
 GATES = GateMap.of(COURSE)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.ray_cluster import ray_cluster
+from vil_simulation.learning.ray_cluster import ray_cluster
 
 
 def test_without_ray_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.piloting import Gamepad, Keys, Sticks, values_for
+from vil_simulation.race.piloting import Gamepad, Keys, Sticks, values_for
 
 
 def test_keys_push_fade_stop_and_ask() -> None:

@@ -17,16 +17,16 @@ from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import Course, CourseObstacle, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.alphapilot import PUBLIC_SEEDS
-from vil_bridge.tools.race.lsy import read_lsy
-from vil_bridge.tools.race.pilots import PILOTS, TrajectoryPilot, minimum_snap_pilot
-from vil_bridge.tools.race.routes import through_gates
-from vil_bridge.tools.race.simulated_race import ball_radius_m, race
-from vil_bridge.vehicles.control.limits import Limits, fastest
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.random.courses import perturbed
+from vil_simulation.race.alphapilot import PUBLIC_SEEDS
+from vil_simulation.race.lsy import read_lsy
+from vil_simulation.race.pilots import PILOTS, TrajectoryPilot, minimum_snap_pilot
+from vil_simulation.race.routes import through_gates
+from vil_simulation.race.simulated_race import ball_radius_m, race
+from vil_simulation.vehicles.control.limits import Limits, fastest
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.model import Model
 
 STILL = PoseSpread()
 MOVED = PoseSpread((-0.3, -0.5, 0.0), (0.3, 0.5, 0.0))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from vil_adapters.simulated.hosts import ready_simulation
 from vil_benchmarks import sitl
 from vil_benchmarks.sitl_camera import ReadPicture, picture_rows
 from vil_benchmarks.sitl_peers import controls_frame
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
+from vil_simulation.source.hosts import ready_simulation
 
 pytestmark = pytest.mark.process
 

@@ -15,8 +15,8 @@ from vil_bridge.cli.main import app
 from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.registry import resolve
-from vil_bridge.tools.sitl_options import SitlOptions
-from vil_bridge.tools.sitl_world import connections, sitl_bridge, sitl_data
+from vil_simulation.sitl.options import SitlOptions
+from vil_simulation.sitl.world import connections, sitl_bridge, sitl_data
 
 pytestmark = pytest.mark.pure
 

@@ -23,9 +23,9 @@ from tests.support.mavlink_pilot import Pilot, fly_ardupilot_guided, fly_px4_off
 from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
-from vil_bridge.tools.child_processes import free_ports
-from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
-from vil_bridge.tools.lab.autopilots.px4 import UNANSWERED
+from vil_simulation.autopilots.stand_ins.betaflight import BetaflightStandIn
+from vil_simulation.autopilots.stand_ins.px4 import UNANSWERED
+from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.twins.identification import IdentifiedParameter, identify
-from vil_bridge.tools.twins.rollouts import CommandLog
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.world.twin.pose_series import PoseSeries
+from vil_simulation.twins.identification import IdentifiedParameter, identify
+from vil_simulation.twins.rollouts import CommandLog
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 pytest.importorskip(
     "numba", reason="without compiled models it takes minutes: pip install '.[sim]'"

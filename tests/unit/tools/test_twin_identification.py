@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.twin_flights import STEPS_PER_S, TrackedFlight, brisk_path, fly
+from vil_bridge.assembly.recorded import recording_metadata
 from vil_bridge.cli.main import app
 from vil_bridge.config.load import load_text
 from vil_bridge.core.bridge_time import bridge_clock
@@ -23,18 +24,17 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import SourceEvent, SourceFrame
-from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.registry import resolve
 from vil_bridge.tools.offline.playback import Timeline
-from vil_bridge.tools.twins.identification import divergence_m, identify
-from vil_bridge.tools.twins.rollouts import CommandLog, value_of, with_values
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
-from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.world.twin.metrics import hausdorff_m, rms
 from vil_bridge.world.twin.pose_series import PoseSeries
+from vil_simulation.twins.identification import divergence_m, identify
+from vil_simulation.twins.rollouts import CommandLog, value_of, with_values
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import KINGFISHER
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 pytest.importorskip(
     "numba", reason="without compiled models it takes minutes: pip install '.[sim]'"

@@ -9,9 +9,9 @@ import pytest
 
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.twins.path_errors import relative_errors, warped_distance
 from vil_bridge.world.twin.metrics import hausdorff_m, rms
 from vil_bridge.world.twin.pose_series import PairedPoses, PoseSeries, paired
+from vil_simulation.twins.path_errors import relative_errors, warped_distance
 
 
 def on_circle(share: FloatArray) -> FloatArray:

@@ -17,10 +17,10 @@ from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_exp, q_mul, yaw_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.dataset.plan import RecordedPath
-from vil_bridge.tools.dataset.recorded_trajectory import recorded_poses
-from vil_bridge.tools.twins.comparison import compare, figures_of_twin, read_paths
-from vil_bridge.tools.twins.report import twin_page
+from vil_simulation.dataset.plan import RecordedPath
+from vil_simulation.dataset.recorded_trajectory import recorded_poses
+from vil_simulation.twins.comparison import compare, figures_of_twin, read_paths
+from vil_simulation.twins.report import twin_page
 
 LATE_NS = 40_000_000
 

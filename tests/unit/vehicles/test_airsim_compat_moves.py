@@ -14,7 +14,6 @@ import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
 from tests.support.airsim_own_flights import own_flights
-from vil_adapters.simulated.ipc import CancelOrder
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
@@ -29,7 +28,8 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.vehicles.airsim.path_following import PERIOD_S
+from vil_simulation.source.ipc import CancelOrder
+from vil_simulation.vehicles.airsim.path_following import PERIOD_S
 
 NORTH_DEG = 90.0
 MOST_M = 0.1

@@ -12,14 +12,6 @@ import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
 from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
-from vil_adapters.simulated.ipc import (
-    ArmCommand,
-    CancelOrder,
-    FlyCommand,
-    MoveReport,
-    PlaceOrder,
-    Reset,
-)
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
@@ -33,6 +25,14 @@ from vil_bridge.core.vehicle_moves import (
     TurnRateMove,
     VelocityMove,
     YawGoal,
+)
+from vil_simulation.source.ipc import (
+    ArmCommand,
+    CancelOrder,
+    FlyCommand,
+    MoveReport,
+    PlaceOrder,
+    Reset,
 )
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.support.airsim_moves import in_air
-from vil_adapters.simulated.move_limits import check_move
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_moves import Point, SplineMove, TrackerGains, VelocityMove
-from vil_bridge.vehicles.airsim.spline_flight import Spline
+from vil_simulation.source.move_limits import check_move
+from vil_simulation.vehicles.airsim.spline_flight import Spline
 
 TILTED_MPS2 = 9.80665 * math.tan(math.pi / 5.5)
 COURSE: tuple[Point, ...] = (

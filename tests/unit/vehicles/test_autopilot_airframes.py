@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.airframes import PRESETS
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.airframes import PRESETS
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 PLACES = {
     "autopilot_quad_x": ("front right ccw", "rear left ccw", "front left cw", "rear right cw"),

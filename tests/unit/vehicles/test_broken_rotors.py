@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vil_bridge.vehicles.airsim.airframes import FRAMES
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.broken_rotors import BrokenRotors
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import AGILICIOUS
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.vehicles.airsim.airframes import FRAMES
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.broken_rotors import BrokenRotors
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import AGILICIOUS
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 LOST = (0.0, 0.2, 0.05, 0.0)
 LEFT = tuple(1.0 - share for share in LOST)

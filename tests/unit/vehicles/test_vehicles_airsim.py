@@ -15,15 +15,15 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import (
+from vil_simulation.vehicles.airsim.airframes import (
     FRAMES,
     AirsimAirframe,
     AirsimRotor,
     Propeller,
     Tilt,
 )
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.fleet import Engine, Fleet
 
 ENU_NED = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 FLU_FRD = np.diag([1.0, -1.0, -1.0])

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.vehicles.airsim.airframes import (
+from vil_simulation.vehicles.airsim.airframes import (
     FRAMES,
     AirsimAirframe,
     AirsimRotor,
     Propeller,
     Tilt,
 )
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
 
 
 def digits(value: float, printed: str) -> bool:

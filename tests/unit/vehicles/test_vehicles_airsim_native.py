@@ -9,11 +9,11 @@ import pytest
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import LoopGains
-from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, Compat, Tilt
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode, SimpleFlight
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.model import NativeStep
+from vil_simulation.vehicles.airsim.airframes import FRAMES, AirsimAirframe, Compat, Tilt
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.airsim.simple_flight import MODES, Mode, SimpleFlight
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.model import NativeStep
 
 pytest.importorskip("numba")
 

@@ -10,10 +10,10 @@ import math
 import numpy as np
 import pytest
 
+from vil_bridge.core.random.noise import NoiseStream
 from vil_bridge.core.sensor_readings import DistanceReading, LidarReading, reading_of
-from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.sensors.beams import BeamParameters, LidarParameters, noise_of
-from vil_bridge.vehicles.sensors.sensor import SensorMount
+from vil_simulation.vehicles.sensors.beams import BeamParameters, LidarParameters, noise_of
+from vil_simulation.vehicles.sensors.sensor import SensorMount
 
 NONE = np.zeros(0, np.uint32)
 LEFT = SensorMount((0.1, 0.0, 0.0), (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))

@@ -12,10 +12,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
-from vil_bridge.vehicles.disturbances import ENVIRONMENT
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.model import Model
+from vil_simulation.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
+from vil_simulation.vehicles.disturbances import ENVIRONMENT
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.model import Model
 
 DT_S = 1.0 / 960.0
 

@@ -1,6 +1,6 @@
 """Kernels on disk.
 
-Stale ones are dropped with their code, and where nothing can be written they compile anew.
+Stale ones are dropped with their code, and where nothing can be written they compile again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vil_bridge.vehicles import compile as kernels
+from vil_bridge.core import compile as kernels
 
 caching = pytest.importorskip("numba.core.caching")
 
@@ -33,7 +33,6 @@ def test_what_is_older_than_the_newest_source_goes_index_and_code(
     room = tmp_path / "airsim"
     cache = room / "__pycache__"
     cache.mkdir(parents=True)
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernel.py"))
     times = {
         "kernel.py": 100,
         "kernel_control.py": 200,
@@ -51,6 +50,5 @@ def test_what_is_older_than_the_newest_source_goes_index_and_code(
         path.touch()
         os.utime(path, (time, time))
     monkeypatch.setattr(kernels, "_FOLDER", tmp_path)
-    monkeypatch.setattr(kernels, "_SHARED", ())
-    kernels._drop_stale.__wrapped__()
+    kernels._drop_stale.__wrapped__("vil_bridge")
     assert {path.name for path in cache.iterdir()} == {"b.nbi", "b.1.nbc", "c.pyc"}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.contact import Collider, WorldContact, collide
-from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.contact import Collider, WorldContact, collide
+from vil_simulation.vehicles.layout import RIGID_BODY, StateLayout
 
 LAYOUT = StateLayout(*RIGID_BODY)
 UP = np.array([[0.0, 0.0, 1.0]])

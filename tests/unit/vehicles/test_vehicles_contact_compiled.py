@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.contact import (
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.contact import (
     Collider,
     WorldContact,
     collide,
     velocity_changes,
     with_contacts,
 )
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.ground import Ground
-from vil_bridge.vehicles.model import Model, TrueState
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.ground import Ground
+from vil_simulation.vehicles.model import Model, TrueState
 
 pytest.importorskip("numba")
 

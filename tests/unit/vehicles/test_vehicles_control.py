@@ -13,10 +13,10 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import RotorAirframe
-from vil_bridge.vehicles.control.flatness import flat
-from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController, demand
-from vil_bridge.vehicles.trajectories import (
+from vil_simulation.vehicles.control.airframe import RotorAirframe
+from vil_simulation.vehicles.control.flatness import flat
+from vil_simulation.vehicles.control.geometric import Demand, Gains, TrackingController, demand
+from vil_simulation.vehicles.trajectories import (
     Reference,
     Trajectory,
     circle,

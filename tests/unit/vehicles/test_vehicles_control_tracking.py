@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.car import DubinsCar
-from vil_bridge.vehicles.control.geometric import Gains
-from vil_bridge.vehicles.control.models import Pilot, pilot_of, tracking
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.trajectories import Trajectory, circle, hover, lemniscate, minimum_snap
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.car import DubinsCar
+from vil_simulation.vehicles.control.geometric import Gains
+from vil_simulation.vehicles.control.models import Pilot, pilot_of, tracking
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import KINGFISHER
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.trajectories import Trajectory, circle, hover, lemniscate, minimum_snap
 
 GATES = (
     (0.0, 0.0, 1.5),

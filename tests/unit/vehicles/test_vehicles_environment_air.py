@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from vil_bridge.vehicles.environment import atmosphere
-from vil_bridge.vehicles.environment.gravity import gravity_mps2
+from vil_simulation.vehicles.environment import atmosphere
+from vil_simulation.vehicles.environment.gravity import gravity_mps2
 
 # Geometric height m; temperature K, pressure Pa, density kg/m^3 of AirSim's table of layers.
 AIRSIM = [

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from tests.support.common import ROOT
-from vil_bridge.vehicles.environment.gravity import gravity_mps2
+from vil_simulation.vehicles.environment.gravity import gravity_mps2
 
 PAGE = (ROOT / "docs" / "reference" / "vehicles" / "environment.md").read_text()
 

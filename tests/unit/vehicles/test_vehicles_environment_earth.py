@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.sensor_readings import GeoPlace
-from vil_bridge.vehicles.environment.geodesy import (
+from vil_simulation.vehicles.environment.geodesy import (
     GeoOrigin,
     ecef_to_geodetic,
     enu_axes,
     enu_to_ned,
     geodetic_to_ecef,
 )
-from vil_bridge.vehicles.environment.geomagnetism import (
+from vil_simulation.vehicles.environment.geomagnetism import (
     LocalField,
     WorldMagneticModel,
     airsim_dipole_ned_t,
     angles_deg,
     dipole_ned_t,
 )
-from vil_bridge.vehicles.environment.local import environment_at
+from vil_simulation.vehicles.environment.local import environment_at
 
 A, B = 6378137.0, 6356752.314245
 RNG = np.random.default_rng(6)

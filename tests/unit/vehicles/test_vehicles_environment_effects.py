@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance, calm
-from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
-from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect, StandardAir
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.environment.gravity import gravity_mps2
+from vil_simulation.vehicles.disturbances import ENVIRONMENT, Disturbance, calm
+from vil_simulation.vehicles.environment.atmosphere import density_kgpm3
+from vil_simulation.vehicles.environment.effects import Downwash, GroundEffect, StandardAir
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.environment.gravity import gravity_mps2
 
 R = 0.1
 

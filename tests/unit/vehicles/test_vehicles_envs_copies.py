@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_bridge.learning import TaskEnv, TaskVectorEnv
-from vil_bridge.vehicles.envs.base import VehicleTask
-from vil_bridge.vehicles.envs.hover import HoverTask
-from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
+from vil_simulation.learning import TaskEnv, TaskVectorEnv
+from vil_simulation.vehicles.envs.base import VehicleTask
+from vil_simulation.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.envs.race import RaceTask
+from vil_simulation.vehicles.envs.stabilise import ThreeRotorsTask
 
 WAYS = pytest.mark.parametrize(
     "copied",

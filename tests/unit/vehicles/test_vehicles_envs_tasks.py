@@ -10,10 +10,10 @@ import pytest
 
 from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.envs.base import VehicleTask
-from vil_bridge.vehicles.envs.hover import distance_m
-from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
+from vil_simulation.vehicles.envs.base import VehicleTask
+from vil_simulation.vehicles.envs.hover import distance_m
+from vil_simulation.vehicles.envs.race import RaceTask
+from vil_simulation.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
 
 WEIGHT_N = 0.73 * 9.81
 LEVEL = (0.0, 0.0, 0.0, 1.0)

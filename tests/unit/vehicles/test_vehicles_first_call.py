@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 STEP = """
 import sys
 import numpy as np
-from vil_bridge.vehicles.envs.hover import HoverTask
+from vil_simulation.vehicles.envs.hover import HoverTask
 task = HoverTask(1, engine="native")
 task.reset()
 task.step(np.zeros((1, 4)))

@@ -14,12 +14,12 @@ import pytest
 
 from tests.support.programs import run
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.car import DubinsCar, KinematicBicycle
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.model import Model
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.car import DubinsCar, KinematicBicycle
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.model import Model
 
 _MS: Final = 1_000_000
 
@@ -100,7 +100,7 @@ def test_commands_are_copied() -> None:
 
 
 def test_waiting_commands_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vil_bridge.vehicles.fleet._MOST_WAITING", 5)
+    monkeypatch.setattr("vil_simulation.vehicles.fleet._MOST_WAITING", 5)
     flying = fleet(1)
     for k in range(5):
         flying.command((1.0, 0.0), t_ns=(k + 1) * _MS)
@@ -229,14 +229,14 @@ WITHOUT_EXTRAS: Final = """
 import importlib, pkgutil, sys
 for name in ("numba", "pygeomag", "gymnasium", "ray", "torch", "stable_baselines3"):
     sys.modules[name] = None
-import vil_bridge.vehicles
-for module in pkgutil.walk_packages(vil_bridge.vehicles.__path__, "vil_bridge.vehicles."):
+import vil_simulation.vehicles
+for module in pkgutil.walk_packages(vil_simulation.vehicles.__path__, "vil_simulation.vehicles."):
     importlib.import_module(module.name)
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.environment.wind import DrydenGusts
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.environment.wind import DrydenGusts
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
 for model in (AirsimMultirotor(), FlightGogglesMulticopter(), FlightmareQuadrotor()):
     fleet = Fleet(model, 2, disturbances=[DrydenGusts(8.0, 1)])
     fleet.advance(2)

@@ -13,13 +13,18 @@ import pytest
 
 from tests.unit.vehicles.test_vehicles_flightgoggles_physics import AROUND, frame, start
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import Disturbance
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.control import WaypointGains, fly_to_waypoint
-from vil_bridge.vehicles.flightgoggles.model import STARTS, Compat, FlightGogglesMulticopter, Mode
-from vil_bridge.vehicles.flightgoggles.process_noise import ProcessNoise
-from vil_bridge.vehicles.model import Integrator, Model
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.vehicles.disturbances import Disturbance
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.flightgoggles.control import WaypointGains, fly_to_waypoint
+from vil_simulation.vehicles.flightgoggles.model import (
+    STARTS,
+    Compat,
+    FlightGogglesMulticopter,
+    Mode,
+)
+from vil_simulation.vehicles.flightgoggles.process_noise import ProcessNoise
+from vil_simulation.vehicles.model import Integrator, Model
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 DT_S: Final = 1.0 / 960.0
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.model import Compat, FlightGogglesMulticopter
-from vil_bridge.vehicles.model import Integrator
-from vil_bridge.vehicles.multicopter import MulticopterParameters, quad_x
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.flightgoggles.model import Compat, FlightGogglesMulticopter
+from vil_simulation.vehicles.model import Integrator
+from vil_simulation.vehicles.multicopter import MulticopterParameters, quad_x
 
 W0: Final = 1133.1510991975279
 STEPS_PER_S: Final = 960

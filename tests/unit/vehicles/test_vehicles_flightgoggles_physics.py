@@ -14,12 +14,12 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import ENVIRONMENT
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles.control import WaypointGains
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.model import Integrator, Model
-from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
+from vil_simulation.vehicles.disturbances import ENVIRONMENT
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightgoggles.control import WaypointGains
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.model import Integrator, Model
+from vil_simulation.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
 
 _INERTIA: Final = ((0.0120, 0.0007, -0.0004), (0.0007, 0.0140, 0.0005), (-0.0004, 0.0005, 0.0210))
 _DAMPING: Final = ((0.003, 0.0002, 0.0), (0.0001, 0.004, 0.0), (0.0, 0.0003, 0.002))

@@ -12,11 +12,11 @@ import pytest
 
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import ENVIRONMENT
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightmare.compat import original_substeps
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, substeps
-from vil_bridge.vehicles.flightmare.parameters import (
+from vil_simulation.vehicles.disturbances import ENVIRONMENT
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightmare.compat import original_substeps
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor, substeps
+from vil_simulation.vehicles.flightmare.parameters import (
     AGILICIOUS,
     FLIGHTMARE,
     KINGFISHER,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightmare.model import FlightmareMode, FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import AGILICIOUS, KINGFISHER
-from vil_bridge.vehicles.model import NativeStep
+from vil_simulation.vehicles.fleet import Fleet
+from vil_simulation.vehicles.flightmare.model import FlightmareMode, FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import AGILICIOUS, KINGFISHER
+from vil_simulation.vehicles.model import NativeStep
 
 
 def kernel(model: FlightmareQuadrotor) -> NativeStep:

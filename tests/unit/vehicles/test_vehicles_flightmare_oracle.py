@@ -12,8 +12,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import (
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import (
     FLIGHTMARE,
     KINGFISHER,
     QUADROTOR_ENV,

@@ -12,11 +12,11 @@ import pytest
 
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.envs.base import AutoReset, StepResult
-from vil_bridge.vehicles.envs.hover import HoverReward, HoverTask, distance_m
-from vil_bridge.vehicles.envs.stabilise import SettleTask
-from vil_bridge.vehicles.fleet import Engine
-from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
+from vil_simulation.vehicles.envs.base import AutoReset, StepResult
+from vil_simulation.vehicles.envs.hover import HoverReward, HoverTask, distance_m
+from vil_simulation.vehicles.envs.stabilise import SettleTask
+from vil_simulation.vehicles.fleet import Engine
+from vil_simulation.vehicles.flightmare.parameters import KINGFISHER
 
 
 def wild(n: int, steps: int, seed: int = 0) -> FloatArray:

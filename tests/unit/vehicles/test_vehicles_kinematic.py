@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.vehicles.kinematic import KinematicBody
+from vil_simulation.vehicles.kinematic import KinematicBody
 
 MODEL = KinematicBody()
 

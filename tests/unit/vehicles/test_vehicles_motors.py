@@ -15,16 +15,16 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.adapters.test_simulated_simulation import SECOND, body, simulation
-from vil_adapters.simulated.config import SimulatedConfig
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import FRAMES
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare.parameters import AGILICIOUS
-from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.vehicles.airsim.airframes import FRAMES
+from vil_simulation.vehicles.airsim.model import AirsimMultirotor
+from vil_simulation.vehicles.fleet import Engine, Fleet
+from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_simulation.vehicles.flightmare.parameters import AGILICIOUS
+from vil_simulation.vehicles.model import Model
+from vil_simulation.vehicles.multicopter import MulticopterParameters
 
 GOGGLES = MulticopterParameters(
     thrust_ns2=(1.9e-6, 1.7e-6, 1.8e-6, 2.0e-6),

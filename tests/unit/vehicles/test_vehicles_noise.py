@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 from scipy.special import ndtri
 
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.random import noise
-from vil_bridge.vehicles.random.noise import NoiseStream, normal_quantile
-from vil_bridge.vehicles.random.philox import philox4x32
+from vil_bridge.core.compile import has_numba
+from vil_bridge.core.random import noise
+from vil_bridge.core.random.noise import NoiseStream, normal_quantile
+from vil_bridge.core.random.philox import philox4x32
 
 _ONES = 0xFFFFFFFF
 

@@ -13,24 +13,24 @@ import numpy as np
 import pytest
 
 from tests.support.sensors import at_rest, moving
+from vil_bridge.core.random.noise import NoiseStream
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.model import TrueState
-from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.sensors.barometer import Barometer
-from vil_bridge.vehicles.sensors.components import GaussMarkov, LatencyLine, SampleSchedule
-from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
-from vil_bridge.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
-from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.rangefinder import (
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.model import TrueState
+from vil_simulation.vehicles.sensors.barometer import Barometer
+from vil_simulation.vehicles.sensors.components import GaussMarkov, LatencyLine, SampleSchedule
+from vil_simulation.vehicles.sensors.gps import Gps, GpsParameters
+from vil_simulation.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
+from vil_simulation.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
+from vil_simulation.vehicles.sensors.mocap import Mocap, MocapParameters
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.vehicles.sensors.rangefinder import (
     DOWNWARDS,
     RangeParameters,
     RangeSensor,
     to_floor,
 )
-from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
+from vil_simulation.vehicles.sensors.sensor import Sensor, SensorMount
 
 _ORIGIN = GeoOrigin(47.37, 8.54, 400.0)
 

@@ -13,12 +13,12 @@ import pytest
 from tests.support.sensors import at_rest
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
-from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
-from vil_bridge.vehicles.sensors.gps import Fix, Gps, GpsParameters
-from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.rangefinder import (
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
+from vil_simulation.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_simulation.vehicles.sensors.gps import Fix, Gps, GpsParameters
+from vil_simulation.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
+from vil_simulation.vehicles.sensors.rangefinder import (
     DOWNWARDS,
     RangeParameters,
     RangeSensor,

@@ -13,9 +13,9 @@ from tests.support.felt_motion import matrix
 from tests.support.sensors import at_rest
 from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import TrueState
-from vil_bridge.vehicles.sensors.allan import allan_deviation, allan_variance_of_walk, fit_allan
-from vil_bridge.vehicles.sensors.imu import (
+from vil_simulation.vehicles.model import TrueState
+from vil_simulation.vehicles.sensors.allan import allan_deviation, allan_variance_of_walk, fit_allan
+from vil_simulation.vehicles.sensors.imu import (
     ImuCompat,
     ImuParameters,
     ImuSensor,
@@ -23,8 +23,8 @@ from vil_bridge.vehicles.sensors.imu import (
     Vibration,
     without_limits,
 )
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.sensor import SensorMount
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.vehicles.sensors.sensor import SensorMount
 
 _QUIET = InertialNoise(white=0.0)
 

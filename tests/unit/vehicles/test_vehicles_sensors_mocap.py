@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.sensors import at_rest, moving
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul
-from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters, MocapReading
-from vil_bridge.vehicles.sensors.presets import ROOM_PRESETS
-from vil_bridge.vehicles.sensors.sensor import SensorMount
+from vil_simulation.vehicles.sensors.mocap import Mocap, MocapParameters, MocapReading
+from vil_simulation.vehicles.sensors.presets import ROOM_PRESETS
+from vil_simulation.vehicles.sensors.sensor import SensorMount
 
 _MS = 1_000_000
 _MARKERS = ((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (-0.1, 0.0, 0.0), (0.0, -0.1, 0.03))

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tests.support.sensors import moving
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
-from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
-from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise, Vibration
-from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
+from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
+from vil_simulation.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_simulation.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise, Vibration
+from vil_simulation.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
+from vil_simulation.vehicles.sensors.presets import IMU_PRESETS
+from vil_simulation.vehicles.sensors.sensor import Sensor, SensorMount
 
 pytest.importorskip("numba")
 

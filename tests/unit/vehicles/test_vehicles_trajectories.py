@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vil_bridge.vehicles.trajectories import (
+from vil_simulation.vehicles.trajectories import (
     Concatenated,
     Polynomials,
     Table,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import RotorAirframe
-from vil_bridge.vehicles.control.limits import Limits, fastest, sampled, usage
-from vil_bridge.vehicles.control.optimal import time_optimal
-from vil_bridge.vehicles.trajectories import (
+from vil_simulation.vehicles.control.airframe import RotorAirframe
+from vil_simulation.vehicles.control.limits import Limits, fastest, sampled, usage
+from vil_simulation.vehicles.control.optimal import time_optimal
+from vil_simulation.vehicles.trajectories import (
     Concatenated,
     Polynomials,
     Reference,

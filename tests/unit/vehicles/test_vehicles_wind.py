@@ -9,8 +9,8 @@ import pytest
 from scipy import signal
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import ENVIRONMENT, calm
-from vil_bridge.vehicles.environment.wind import (
+from vil_simulation.vehicles.disturbances import ENVIRONMENT, calm
+from vil_simulation.vehicles.environment.wind import (
     ConstantWind,
     DrydenGusts,
     SinusoidalWind,

@@ -6,11 +6,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.web.routes.vehicles import vehicles_router
+from vil_simulation.source.command_handler import CommandHandler
+from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.simulation import Simulation
 
 
 async def test_the_newest_readings_of_a_vehicle_are_served() -> None:

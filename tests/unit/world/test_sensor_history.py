@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support.sensor_flight import KINDS, MOUNT, SENSORS, SensorFlight
-from vil_adapters.simulated.config import SimulatedConfig
 from vil_bridge.core.sensor_readings import GpsReading, ImuReading, SensorReadings
 from vil_bridge.outputs.new_samples import WorldNews
+from vil_simulation.source.config import SimulatedConfig
 
 
 def test_each_reading_comes_once_and_belongs_to_its_actor() -> None:

@@ -18,12 +18,12 @@ from statistics import median_low
 from typing import Any, Final
 
 from vil_bridge import __version__
+from vil_bridge.assembly.world import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import new_folder
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.daemon.factories import build_world
 from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.camera_relay import FanOut

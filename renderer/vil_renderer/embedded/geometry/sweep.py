@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vil_bridge.core.compile import has_numba
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.sweep_kernel import sweep
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.surfaces import dots, unit_rows
+from vil_renderer.embedded.geometry.sweep_kernel import sweep
 
 _TOUCHING_M: Final = 1e-6
 """A sphere that is this near to a surface touches it."""

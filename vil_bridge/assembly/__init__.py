@@ -1,0 +1,1 @@
+"""Parts of a bridge that its configuration describes, for running and for replaying."""

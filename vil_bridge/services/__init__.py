@@ -1,0 +1,1 @@
+"""Capabilities of a running bridge besides moving poses and pictures."""

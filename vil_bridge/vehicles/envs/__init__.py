@@ -1,4 +1,0 @@
-"""Vectorized learning tasks on plain arrays.
-
-``vil_bridge.learning`` wraps them as gymnasium environments.
-"""
