@@ -21,7 +21,6 @@ from PIL import Image
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.camera_presets import CAMERA_PRESETS
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul, q_to_matrix
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -35,6 +34,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.core.weather import Weather
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_bridge.pipeline.sensor.stage import SensorStage
 from vil_renderer.embedded import EmbeddedRenderer, scene_names
 from vil_renderer.embedded.actors.prefabs import VEHICLES, built_in

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from vil_adapters.lab.motions import Scenario
 from vil_bridge.cli.options import load_config
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_bridge.daemon.factories import bridge_camera
-from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 
 _SIZE: Final = (400, 300)

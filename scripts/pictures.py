@@ -26,10 +26,11 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_adapters.lab.motions import Scenario
+from vil_bridge.bodies.skeleton import place_of
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
-from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -40,7 +41,6 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.colour_views import ids_to_colour, normals_to_colour
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 from vil_renderer.embedded.actors.people.builds import BUILDS

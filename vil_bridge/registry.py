@@ -1,8 +1,8 @@
 """Registry of plug-ins: built-ins from a table of strings, third parties from entry points.
 
 A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers``,
-``vil_bridge.outputs``, ``vil_bridge.scene_queries`` or ``vil_bridge.services``, an entry point
-named after its ``type`` that leads to a :class:`Plugin`. Listing plug-ins imports none of them.
+``vil_bridge.outputs`` or ``vil_bridge.scene_queries``, an entry point named after its ``type`` that
+leads to a :class:`Plugin`. Listing plug-ins imports none of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.installation import PACKAGE_FOLDERS, install_command, package_cure
-from vil_bridge.core.ports import Discover
-from vil_bridge.core.solid_world import SolidWorld
+from vil_bridge.interfaces.ports import Discover, OfflineRenderer
+from vil_bridge.interfaces.solid_world import SolidWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Plugin:
         config: its configuration model, a :class:`PluginConfig`.
         implementation: its class, constructed as ``Implementation(name, config)``.
         discover: coroutine function that searches the network
-            (:class:`~vil_bridge.core.ports.Discover`).
+            (:class:`~vil_bridge.interfaces.ports.Discover`).
     """
 
     config: str
@@ -119,12 +119,6 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_renderer.queries.client:EmbeddedSceneQueries",
         ),
     },
-    "services": {
-        "airsim": Plugin(
-            "vil_bridge.config.airsim:AirsimConfig",
-            "vil_simulation.airsim.service:AirsimService",
-        ),
-    },
     "outputs": {
         "mavlink-pose": Plugin(
             "vil_bridge.outputs.mavlink.config:MavlinkPoseConfig",
@@ -162,7 +156,12 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
 }
 
+SERVICES: Final[Mapping[str, str]] = {
+    "airsim": "vil_simulation.airsim.service:AirsimService",
+}
+"""Places of the services, by the names of their sections in the configuration."""
 _SOLID_WORLD: Final = "vil_renderer.embedded.solid_world:load_solids"
+_OFFLINE_RENDERER: Final = "vil_renderer.offline_renderer:open_renderer"
 
 EXTRA_OF_MODULE: Final = {
     "cv2": "warp",
@@ -223,6 +222,15 @@ def implementation(section: str, type_name: str) -> Any:
     return _import(type_name, _plugin(section, type_name).implementation)
 
 
+def service(name: str) -> Any:
+    """Import the class of a service of :data:`SERVICES`.
+
+    Raises:
+        ConfigError: its package or something that it needs is not installed.
+    """
+    return _import(name, SERVICES[name])
+
+
 def solid_world(scene: str, floor_m: float | None) -> SolidWorld:
     """Return the solid parts of a scene of the embedded renderer.
 
@@ -235,6 +243,20 @@ def solid_world(scene: str, floor_m: float | None) -> SolidWorld:
         ConfigError: something that it needs is not installed.
     """
     found: SolidWorld = _import(scene, _SOLID_WORLD)(scene, floor_m)
+    return found
+
+
+def offline_renderer(scene: str) -> OfflineRenderer:
+    """Return the embedded renderer for work without a clock.
+
+    Args:
+        scene: a shipped scene's name, or the path of a scene file.
+
+    Raises:
+        RendererError: no such scene, or no OpenGL.
+        ConfigError: something that it needs is not installed.
+    """
+    found: OfflineRenderer = _import(scene, _OFFLINE_RENDERER)(scene)
     return found
 
 

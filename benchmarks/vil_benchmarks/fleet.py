@@ -17,10 +17,10 @@ from vil_benchmarks.report import Row, percentile_row
 from vil_bridge.config.root import RealtimeConfig
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import prepare_process
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.demo.child_processes import child

@@ -31,9 +31,6 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_benchmarks.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.heap import freeze_heap
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     MotionFrame,
@@ -42,9 +39,12 @@ from vil_bridge.core.types import (
     SourceEvent,
     SourceFrame,
 )
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES
+from vil_bridge.runtime.heap import freeze_heap
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.demo.child_processes import child, free_ports

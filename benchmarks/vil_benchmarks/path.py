@@ -26,8 +26,6 @@ from vil_benchmarks import peers
 from vil_benchmarks.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     CameraModel,
@@ -36,8 +34,10 @@ from vil_bridge.core.types import (
     SourceEvent,
     SourceFrame,
 )
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient

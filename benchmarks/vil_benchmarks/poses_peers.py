@@ -23,9 +23,9 @@ from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import MotionFrame, SkeletonModel, SourceEvent, SourceFrame
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 BODIES: Final = 20
 RATE_HZ: Final = 240.0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import zmq
 
+from vil_adapters.lab.link import LinkEmulator, LinkSpec
 from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_benchmarks import peers
 from vil_bridge.core.clock import now_ns
@@ -27,7 +28,6 @@ from vil_bridge.core.types import (
     SourceFrame,
     View,
 )
-from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

@@ -8,8 +8,8 @@ from vil_example.source import ExampleSource
 
 from tests.support import source_rigs
 from vil_adapters.emulation.emulator import Emulator
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 
 
 def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> ExampleEmulator:

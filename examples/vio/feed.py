@@ -22,10 +22,10 @@ from vil_bridge.client import ClockSync, Frame, Receiver
 from vil_bridge.client_warp import ImuRing
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_mocap, read_rows, require_imu
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.web.client.api import BridgeApi
 
 __all__ = ["ImuFeed", "RecordedImu", "Rig", "Sample"]

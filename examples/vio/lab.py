@@ -22,14 +22,14 @@ from pathlib import Path
 
 from flight import MOCAP_HZ, REST_S, FlightWriter, flight
 
+from vil_adapters.lab.motions import LabMotions, RoomMotion
+from vil_adapters.lab.run import LabConfig, run_lab
+from vil_adapters.lab.servers import ServerSpec
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.motions.drone import DroneMotion
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
-from vil_bridge.tools.lab.run import LabConfig, run_lab
-from vil_bridge.tools.lab.servers import ServerSpec
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import BridgeUnreachable
 from vil_simulation.demo.child_processes import ProcessGroup, free_ports

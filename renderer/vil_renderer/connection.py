@@ -19,8 +19,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import Modality, RenderedFrame, RenderRequest, View
+from vil_bridge.runtime.supervisor import Status
 from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.connection_sockets import RendererSockets
 from vil_renderer.refusals import RefusalLog
@@ -69,7 +69,7 @@ class PendingRequest(Generic[Message]):
 class RendererConnection(ABC, Generic[Message]):
     """One renderer connection.
 
-    What ``vil_bridge.core.ports.RendererClient`` promises and no protocol changes.
+    What ``vil_bridge.interfaces.ports.RendererClient`` promises and no protocol changes.
 
     ``ready``, ``request`` and ``keep_alive`` belong to one thread, ``receive`` to another.
     Counters: ``sent`` (poses; each becomes one of ``answered``, ``unanswered`` = given up, and

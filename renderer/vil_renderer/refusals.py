@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Final
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.core.rates import RateLimiter
+from vil_bridge.runtime.rates import RateLimiter
 
 _LINES_AT_ONCE: Final = 16
 _LINES_PER_S: Final = 1.0 / 30.0

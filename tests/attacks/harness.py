@@ -24,7 +24,7 @@ from tests.support.common import wait_until
 from tests.support.harness import trouble
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.client import Receiver
-from vil_bridge.core.access_tokens import Role, read_token
+from vil_bridge.runtime.access_tokens import Role, read_token
 from vil_simulation.demo.child_processes import free_ports
 
 __all__ = ["AttackedBridge", "Configure", "carry_out"]

@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import Field
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.core.supervisor import Status
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.registry import Plugin
 
 class Panic(BaseException):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import zmq
 
 from tests.attacks.attack import Attack, Target, moments, named, program
-from vil_bridge.tools.keys import new_tokens
+from vil_bridge.setup.keys import new_tokens
 
 _DISARM: Final = {
     "type": "command",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.in_node import in_node
-from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
+from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import codes_of, octree, write_binary
 from vil_bridge.web.live.map_codec import encode_changes, encode_snapshot
 

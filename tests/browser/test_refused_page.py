@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext
 
 from tests.browser.rig import LIMIT_MS, watched
 from tests.support.guarded_bridge import Guarded, guarded_bridge
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 
 pytestmark = pytest.mark.browser
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.browser.in_node import in_node
+from vil_adapters.lab.motions import Scenario
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
-from vil_bridge.tools.lab.motions import Scenario
 from vil_bridge.web.live.codec import encode_poses, encode_preview
 
 pytestmark = pytest.mark.browser

@@ -36,10 +36,10 @@ from tests.support.source_days import (
 from tests.support.source_rigs import SourceRig
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import SourceContext
+from vil_bridge.runtime.supervisor import ComponentState, Status
 from vil_bridge.world.clock_sync import ClockModel
 
 pytestmark = pytest.mark.wire

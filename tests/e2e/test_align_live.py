@@ -17,18 +17,18 @@ from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.core.room_registration import place_by_points
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.registry import resolve
-from vil_bridge.tools.align import guide
-from vil_bridge.tools.align.guide import lead_moves, lead_spots, record_shaking, record_wand
-from vil_bridge.tools.align.segmentation import CalibrationError
-from vil_bridge.world.room_registration import place_by_points
+from vil_bridge.runtime.exit_codes import Exit
+from vil_bridge.setup.align import guide
+from vil_bridge.setup.align.guide import lead_moves, lead_spots, record_shaking, record_wand
+from vil_bridge.setup.align.segmentation import CalibrationError
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 MS = 1_000_000

@@ -19,8 +19,8 @@ from vil_benchmarks.stream import (
     warp_rows,
 )
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interfaces.ports import FrameSink
 
 pytestmark = pytest.mark.wire
 

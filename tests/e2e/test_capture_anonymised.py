@@ -21,19 +21,19 @@ from tests.support.playback import (
     replayed,
 )
 from vil_adapters.common.pseudonyms import Pseudonyms
+from vil_adapters.lab.anonymised import anonymize
+from vil_adapters.lab.captures import CaptureSpec
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.cli.main import main
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.natnet.codec import MessageId, encode, encode_text, message_id
+from vil_bridge.protocols.pcap.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.protocols.sockets import udp_socket
 from vil_bridge.recording.packet_capture import capturing
-from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
-from vil_bridge.tools.lab.anonymised import anonymize
-from vil_bridge.tools.lab.captures import CaptureSpec
+from vil_bridge.runtime.datagrams import Datagram
+from vil_bridge.runtime.supervisor import Status
 
 SERVER, CLIENT = ("192.168.7.31", 1510), ("192.168.7.44", 40123)
 

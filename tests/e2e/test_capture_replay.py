@@ -30,6 +30,7 @@ from tests.support.playback import (
 )
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.emulation.capture_playback import CapturedStream
+from vil_adapters.lab.captures import CaptureSpec
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
@@ -38,13 +39,12 @@ from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.cli.main import main
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.ports import PoseSource
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
+from vil_bridge.interfaces.ports import PoseSource
 from vil_bridge.protocols.natnet.codec import MessageId, encode
+from vil_bridge.protocols.pcap.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.packet_capture import capturing
-from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
-from vil_bridge.tools.lab.captures import CaptureSpec
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire

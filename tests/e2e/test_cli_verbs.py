@@ -18,9 +18,9 @@ from typer.main import get_command
 from tests.support.common import ROOT
 from tests.support.programs import VIL_BRIDGE, output, run
 from vil_bridge import __version__
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app, main
 from vil_bridge.config.presets import preset_names, preset_text
+from vil_bridge.runtime.exit_codes import Exit
 
 PRESET = ROOT / "configs" / "two_rooms.yaml"
 

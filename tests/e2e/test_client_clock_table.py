@@ -18,13 +18,13 @@ import pytest
 from tests.support.common import wait_until
 from tests.support.stream_links import FAR, running
 from tests.support.stream_rig import StreamRig, header
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec, Way
+from vil_adapters.lab.relays import LinkDirection
 from vil_benchmarks.clocks import JITTER_NS, TRANSIT_NS, ForeignClock
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec, Way
-from vil_bridge.tools.lab.relays import LinkDirection
 
 pytestmark = pytest.mark.wire
 

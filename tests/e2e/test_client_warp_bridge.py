@@ -41,7 +41,6 @@ from vil_bridge.core.geometry import (
     q_log,
     q_mul,
 )
-from vil_bridge.core.lens import distort
 from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
@@ -51,6 +50,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.optics.lens import distort
 from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process

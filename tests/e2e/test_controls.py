@@ -19,10 +19,10 @@ from vil_bridge import registry
 from vil_bridge.client import Receiver
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.web.schemas.controls import MountView, PropView
 from vil_renderer.flightgoggles.server import RenderedRequest
 

@@ -19,7 +19,7 @@ from vil_bridge import __version__
 pytestmark = pytest.mark.process
 
 DEBIAN = ROOT / "deploy" / "debian"
-_FOLDERS = ("vil_bridge", "adapters", "renderer", "deploy", "docs", "configs")
+_FOLDERS = ("vil_bridge", "adapters", "renderer", "simulation", "deploy", "docs", "configs")
 _FILES = ("pyproject.toml", "hatch_build.py", "requirements.lock", "README.md", "LICENSE")
 _FORCED = "--force-not-root,depends,bad-path,script-chrootless,confold"
 

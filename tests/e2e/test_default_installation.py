@@ -19,7 +19,7 @@ from tests.support.common import ROOT
 from tests.support.mavlink_out import UdpAutopilot
 from tests.support.optitrack import SpinMotion, emulated
 from tests.support.programs import Program, run
-from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.runtime.exit_codes import Exit
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process

@@ -13,7 +13,7 @@ import pytest
 from tests.support.common import data_dir
 from tests.support.locks import DEMO, modules_outside
 from tests.support.programs import VIL_BRIDGE, Program, run
-from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.runtime.exit_codes import Exit
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.programs import VIL_BRIDGE, Program, run
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
+from vil_bridge.runtime.exit_codes import Exit
 from vil_simulation.demo.child_processes import free_ports
 
 

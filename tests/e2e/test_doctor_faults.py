@@ -17,19 +17,19 @@ import yaml
 
 from tests.support.programs import VIL_BRIDGE, run
 from vil_adapters.motions.drone import DroneMotion
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.natnet.codec import ServerInfo, encode_server_info
 from vil_bridge.registry import resolve
-from vil_bridge.tools.doctor.examine import examine
-from vil_bridge.tools.doctor.finding import Finding, State
+from vil_bridge.runtime.exit_codes import Exit
+from vil_bridge.setup.doctor.examine import examine
+from vil_bridge.setup.doctor.finding import Finding, State
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.process

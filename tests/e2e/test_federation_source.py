@@ -14,13 +14,13 @@ import zmq
 
 from tests.support.events import Received, elapse, until
 from tests.support.federation import RoomMotion, far, joined
+from vil_adapters.lab.link import LinkEmulator, LinkSpec
 from vil_adapters.remote import source
 from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceFrame, SourceReset, TrackingState
+from vil_bridge.interfaces.faults import Faults
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
@@ -33,8 +33,8 @@ from vil_bridge.protocols.federation.messages import (
 )
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
-from vil_bridge.tools.keys import new_keys
-from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
+from vil_bridge.runtime.supervisor import ComponentState
+from vil_bridge.setup.keys import new_keys
 from vil_bridge.world.clock_sync import ClockModel
 
 pytestmark = pytest.mark.wire

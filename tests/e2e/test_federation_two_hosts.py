@@ -18,7 +18,7 @@ from tests.support.common import PATIENCE_S, wait_until
 from tests.support.federation_hosts import OTHER, ROOMS, Host, Hosts
 from tests.support.network_namespaces import ip, two_namespaces
 from tests.support.programs import queued_s
-from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
+from vil_adapters.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.process
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.events import Received, until
 from tests.support.federation import far, joined
+from vil_adapters.lab.link import LinkEmulator, LinkSpec
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset, TrackingState
@@ -25,7 +26,6 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
-from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")

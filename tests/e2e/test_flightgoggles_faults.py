@@ -26,8 +26,8 @@ from tests.support.flightgoggles import (
 )
 from tests.support.flightgoggles_peers import first_picture, raw_renderer, sockets
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, RenderedImage, View, WorldSnapshot
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.server import RenderedRequest

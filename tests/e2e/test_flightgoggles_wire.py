@@ -28,9 +28,9 @@ from tests.support.flightgoggles import (
 )
 from tests.support.flightgoggles_peers import answer_to, first_picture, raw_renderer
 from tests.support.programs import Program
-from vil_bridge.core.ports import RendererClient
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
+from vil_bridge.interfaces.ports import RendererClient
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire

@@ -27,9 +27,9 @@ from tests.support.flightmare import (
     server,
 )
 from tests.support.flightmare_unity import unity
-from vil_bridge.core.ports import RendererClient
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import Modality
+from vil_bridge.interfaces.ports import RendererClient
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightmare.client import FlightmareClient
 
 pytestmark = pytest.mark.wire

@@ -17,8 +17,8 @@ from tests.support.flightmare import (
 )
 from tests.support.flightmare_unity import unity
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, TrackingState, View
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightmare.client import FlightmareClient
 from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import VIEWPOINT

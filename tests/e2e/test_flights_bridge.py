@@ -17,9 +17,9 @@ import pytest
 from tests.support.bridge_rig import running
 from tests.support.events import until
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray, SourceFrame
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.trajectory import Trajectory
 from vil_bridge.web.schemas.flights import FlightBody, FlightOut
 from vil_simulation.vehicles.trajectories import minimum_snap
 

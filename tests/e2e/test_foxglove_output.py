@@ -30,8 +30,8 @@ from tests.support.motions import DANCER, Dance
 from tests.support.outputs import CAMERA, INFO, Flight, header, picture
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import FrameSink
 
 pytest.importorskip("foxglove", reason="the extra foxglove is not installed")
 

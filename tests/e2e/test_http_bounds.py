@@ -22,7 +22,7 @@ from tests.e2e.test_live_feed import feed_of
 from tests.e2e.test_updates import reading
 from tests.support.common import wait_until
 from tests.support.dashboard_rig import seat
-from vil_bridge.core.access_tokens import Role, Tokens, new_token
+from vil_bridge.runtime.access_tokens import Role, Tokens, new_token
 from vil_bridge.web import acceptor, uvicorn_internals
 from vil_bridge.web import request_body as body
 from vil_bridge.web.auth.access import Access

@@ -28,14 +28,14 @@ from tests.support.programs import VIL_BRIDGE, output, run
 from tests.support.sample_snapshot import sample_snapshot
 from vil_bridge.cli.bridge_client import BridgeAddress
 from vil_bridge.config.simulation import SimulationConfig
-from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.network import http_url
-from vil_bridge.core.rates import RateLimiter
 from vil_bridge.core.types import Lighting
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.tools.keys import new_certificate
+from vil_bridge.runtime.access_tokens import Role, Tokens, new_token
+from vil_bridge.runtime.network import http_url
+from vil_bridge.runtime.rates import RateLimiter
+from vil_bridge.setup.keys import new_certificate
 from vil_bridge.web import acceptor
 from vil_bridge.web.app import create_app
 from vil_bridge.web.auth.access import Access, login_path

@@ -28,7 +28,7 @@ from tests.support.bridge_rig import build
 from tests.support.common import wait_until
 from tests.support.guarded_bridge import Guarded, guarded_bridge
 from vil_bridge.cli.main import main
-from vil_bridge.core.access_tokens import Role, new_token
+from vil_bridge.runtime.access_tokens import Role, new_token
 from vil_bridge.web.auth.access import needed_role
 
 pytestmark = pytest.mark.process

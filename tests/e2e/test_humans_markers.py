@@ -27,10 +27,7 @@ from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import MocapMotion, PoseSource
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     Markers,
@@ -40,6 +37,9 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.daemon.marker_bodies import MarkerBodies
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion, PoseSource
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

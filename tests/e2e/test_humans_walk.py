@@ -25,11 +25,9 @@ from vil_adapters.recording.model import MotionFile
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
+from vil_bridge.bodies.skeleton import canonical_bones, global_to_local, trusted_below
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.ports import MocapMotion, PoseSource
-from vil_bridge.core.skeleton import canonical_bones, global_to_local, trusted_below
 from vil_bridge.core.types import (
     ActorKind,
     FloatArray,
@@ -38,6 +36,8 @@ from vil_bridge.core.types import (
     SkeletonModel,
     SourceFrame,
 )
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion, PoseSource
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

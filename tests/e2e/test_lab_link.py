@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.common import free_port
 from tests.support.events import until
+from vil_adapters.lab.link import LinkEmulator, LinkSpec
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.wire
 

@@ -18,6 +18,8 @@ import pytest
 from tests.support.common import wait_until
 from tests.support.events import receiving
 from tests.support.programs import VIL_BRIDGE, Program
+from vil_adapters.lab.run import DEFAULT_SERVERS, LabConfig
+from vil_adapters.lab.servers import KINDS, ServerSpec, with_faults
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig
@@ -28,11 +30,9 @@ from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.cli.main import main
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.tools.lab.run import DEFAULT_SERVERS, LabConfig
-from vil_bridge.tools.lab.servers import KINDS, ServerSpec, with_faults
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import PoseSource
 from vil_simulation.demo.child_processes import free_ports
 
 

@@ -19,8 +19,8 @@ from tests.support.bridge_rig import build, running
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge.core.errors import CommandFormatError
-from vil_bridge.core.supervisor import Status
-from vil_bridge.core.vehicle_commands import VehicleState
+from vil_bridge.interfaces.vehicle_commands import VehicleState
+from vil_bridge.runtime.supervisor import Status
 
 lcm = pytest.importorskip("lcm")
 

@@ -23,7 +23,7 @@ from tests.support.mapped_flight import (
 )
 from tests.support.scenes import built
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
+from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import codes_of, read_octree
 from vil_bridge.registry import solid_world
 from vil_bridge.web.client import BridgeApi

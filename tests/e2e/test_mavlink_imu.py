@@ -15,8 +15,8 @@ from tests.support.programs import Program
 from vil_adapters.mavlink_imu.codec import ImuKind
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.runtime.supervisor import ComponentState
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from tests.support.mavlink import (
 from vil_adapters.common import mavlink_session as mavlink_request
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.runtime.supervisor import ComponentState
 
 
 async def test_reference_autopilot_is_asked_answered_and_understood() -> None:

@@ -26,9 +26,9 @@ from vil_adapters.mavlink_imu.source import MavlinkImuSource
 from vil_bridge.core.clock import Ticker, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImuSample
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.clock_sync import ClockModel
 
 MS = 1_000_000

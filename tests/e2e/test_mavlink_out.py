@@ -30,7 +30,7 @@ from tests.support.programs import Program
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire

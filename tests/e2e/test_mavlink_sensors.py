@@ -15,12 +15,12 @@ from tests.support.sensor_flight import SensorFlight
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import Output
 from vil_bridge.core.sensor_readings import SensorDescription, SensorReadings
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind
+from vil_bridge.interfaces.ports import Output
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
 from vil_bridge.registry import create
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

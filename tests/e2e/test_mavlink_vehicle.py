@@ -28,10 +28,10 @@ from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
 from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
+from vil_bridge.runtime.supervisor import ComponentState, Status
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire

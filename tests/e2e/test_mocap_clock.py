@@ -20,10 +20,7 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     MotionFrame,
@@ -32,6 +29,9 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import SourceContext
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -28,8 +28,6 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     ClockExchange,
@@ -38,9 +36,11 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
 from vil_bridge.protocols.natnet.frame import Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 

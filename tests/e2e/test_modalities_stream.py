@@ -14,9 +14,9 @@ from tests.support.bridge_rig import bridge_with_camera
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire

@@ -13,8 +13,8 @@ import pytest
 from tests.support.bridge_rig import bridge_with_camera
 from tests.support.events import until
 from vil_bridge.client import Receiver
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire

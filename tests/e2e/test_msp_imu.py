@@ -21,12 +21,12 @@ from vil_adapters.msp_imu import source
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.ports import PoseSource
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import FloatArray, ImuSample
+from vil_bridge.interfaces.ports import PoseSource
 from vil_bridge.protocols import msp
 from vil_bridge.protocols.msp import MspDirection, MspMessage, MspRawImu
 from vil_bridge.registry import create
+from vil_bridge.runtime.supervisor import ComponentState
 
 pytestmark = pytest.mark.wire
 

@@ -26,7 +26,7 @@ from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
-from vil_bridge.tools.offline.files import SUMS
+from vil_bridge.offline.files import SUMS
 from vil_renderer.embedded import RayWorld, load_scene
 from vil_simulation.dataset.dataset import DatasetSummary, render_dataset
 from vil_simulation.dataset.frames import sequences_of

@@ -43,9 +43,9 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.monitoring.frame_records import FrameRow, read_ledger
-from vil_bridge.tools.offline.files import SUMS
-from vil_bridge.tools.offline.renderer import open_renderer
-from vil_bridge.tools.replay.replay import ReplaySummary, replay_offline
+from vil_bridge.offline.files import SUMS
+from vil_bridge.offline.replay.replay import ReplaySummary, replay_offline
+from vil_renderer.offline_renderer import open_renderer
 
 
 def files(out: Path) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from tests.support.common import needs_gl
 from tests.support.offline import room_file
 from tests.support.programs import Program, run
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.offline.files import SUMS
+from vil_bridge.offline.files import SUMS
 from vil_simulation.dataset.dataset import DatasetSummary, inputs_of, render_dataset
 from vil_simulation.dataset.plan import DatasetPlan, load_plan
 

@@ -18,12 +18,12 @@ from tests.support.stream_rig import INFO
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ImuSample
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.registry import create
+from vil_bridge.runtime.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
 

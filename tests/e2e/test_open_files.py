@@ -23,8 +23,8 @@ from tests.support.bridge_rig import bridge_with_camera
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.flightgoggles import draw
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.monitoring.process_stats import DescriptorCheck
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.web import acceptor as door
 
 

@@ -18,11 +18,11 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.types import SourceReset
 from vil_bridge.protocols.natnet.codec import MessageId, encode, message_id
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.runtime.datagrams import Address, Datagram
 
 pytestmark = pytest.mark.wire
 

@@ -19,9 +19,8 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.legacy import LegacyOptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import Markers, SourceEvent
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.protocols.natnet.codec import (
     Connect,
     MessageId,
@@ -34,6 +33,7 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.runtime.supervisor import ComponentState, Status
 from vil_simulation.demo.child_processes import free_ports
 
 pytestmark = pytest.mark.wire

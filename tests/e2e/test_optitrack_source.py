@@ -28,9 +28,7 @@ from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
 from vil_bridge.protocols.natnet.codec import (
     TICKS_SINCE,
@@ -40,6 +38,8 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.runtime.datagrams import Datagram
+from vil_bridge.runtime.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
 

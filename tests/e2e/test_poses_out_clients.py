@@ -31,13 +31,13 @@ from vil_benchmarks.poses_peers import (
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
 from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.output import NatNetOutput
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
 from vil_bridge.outputs.vrpn.output import VrpnOutput
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.demo.child_processes import child

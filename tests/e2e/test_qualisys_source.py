@@ -27,11 +27,11 @@ from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.faults import Faults
 from vil_bridge.registry import create
+from vil_bridge.runtime.supervisor import ComponentState
 
 pytestmark = pytest.mark.wire
 

@@ -17,7 +17,7 @@ from vil_adapters.qualisys.codec import Framing, PacketType, decode_data, encode
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.faults import Faults
+from vil_bridge.interfaces.faults import Faults
 
 pytestmark = pytest.mark.wire
 

@@ -13,9 +13,9 @@ from tests.support.events import until
 from tests.support.motions import Dance
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
+from vil_bridge.bodies.skeleton import global_to_local
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import q_to_matrix
-from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import MotionFrame, SkeletonModel
 
 pytestmark = pytest.mark.wire

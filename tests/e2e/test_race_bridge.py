@@ -30,9 +30,9 @@ from tests.support.flightgoggles import ports, server
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.daemon.race_setup import RaceSetup
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import RestError
 from vil_bridge.web.schemas.race import RaceSetupBody

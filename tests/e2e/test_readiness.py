@@ -19,11 +19,11 @@ from tests.support.events import until
 from tests.support.truth_rig import CONFIG, Seen, truth_rig
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
 from vil_bridge.daemon import bridge as app
 from vil_bridge.daemon import readiness
 from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world import world as world_module
 from vil_renderer import connection
 from vil_renderer.flightgoggles.server import RenderedRequest

@@ -27,10 +27,10 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ClockExchange, ImuSample, RenderedImage, SourceFrame, View
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.offline.report_input import recorded_report
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.source import McapSource
-from vil_bridge.tools.report_input import recorded_report
 from vil_renderer.flightgoggles.convert_renderer import RenderedRequest
 
 CONFIG = """

@@ -27,11 +27,11 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.offline.export import export
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.tools.export import export
 
 CONFIG = """
 version: 1

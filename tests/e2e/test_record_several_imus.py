@@ -22,12 +22,12 @@ from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.offline.export import export
+from vil_bridge.offline.replay.replay import replay_offline
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.source import McapSource
-from vil_bridge.tools.export import export
-from vil_bridge.tools.replay.replay import replay_offline
 
 CONFIG = """
 version: 1

@@ -21,7 +21,6 @@ from vil_adapters.recording.model import MotionFile
 from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import (
     MotionFrame,
     RenderedImage,
@@ -31,6 +30,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.registry import create
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
 

@@ -20,8 +20,8 @@ from tests.support import flightmare as flightmare_support
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightmare_unity import unity
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import View, WorldSnapshot
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer import connection, connection_sockets
 from vil_renderer.flightgoggles import client as flightgoggles_client
 from vil_renderer.flightmare import client as flightmare_client

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.common import needs_gl
 from tests.support.offline import CONFIG, room_file, write_recording
-from vil_bridge.tools.replay.replay import replay_offline
+from vil_bridge.offline.replay.replay import replay_offline
 from vil_bridge.world.occupancy.map_file import read_map
 from vil_renderer.embedded.geometry.voxels import Box
 from vil_renderer.embedded.scenefile import load_scene

@@ -23,7 +23,7 @@ from tests.support.record import record, some_events
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.monitoring.report.page import report_page
-from vil_bridge.tools.report_input import recorded_report
+from vil_bridge.offline.report_input import recorded_report
 from vil_bridge.web.client import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.process

@@ -19,10 +19,10 @@ from tests.support.common import PATIENCE_S, ROOT
 from tests.support.dashboard_rig import PERSON, film, seat
 from tests.support.events import until
 from tests.support.programs import output
-from vil_bridge.core.access_tokens import Role
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.web.auth.access import needed_role
 from vil_bridge.web.client import (
     BridgeApi,

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
 from tests.support.guarded_bridge import guarded_bridge
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 

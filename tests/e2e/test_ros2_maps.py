@@ -13,7 +13,7 @@ from tests.support import ros_types
 from tests.support.events import until
 from tests.support.outputs import Flight, wall_offset_ns
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.planned_path import PlannedPath
+from vil_bridge.interfaces.planned_path import PlannedPath
 from vil_bridge.protocols.octomap import read_octree, write_binary
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap

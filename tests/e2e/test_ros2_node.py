@@ -34,8 +34,8 @@ from tests.support.outputs import (
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_rotate
-from vil_bridge.core.ports import FrameSink
-from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.interfaces.ports import FrameSink
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")

@@ -25,7 +25,7 @@ from tests.support.programs import Program, run
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import Status
+from vil_bridge.runtime.supervisor import Status
 
 pytest.importorskip("rosbags")
 pytest.importorskip("mcap_ros2")
@@ -303,7 +303,7 @@ from pathlib import Path
 import numpy as np
 from tests.e2e.test_ros_bag_files import bag_of
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import Status
+from vil_bridge.runtime.supervisor import Status
 status = Status("rec")
 bag, feed, topic = bag_of(Path(sys.argv[1]), status)
 sample = feed.messages.imu(1, "imu", np.zeros(3), np.zeros(3))

@@ -22,9 +22,9 @@ from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge.core.errors import CommandFormatError
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.core.setpoints import PositionSetpoint
-from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.setpoints import PositionSetpoint
+from vil_bridge.interfaces.vehicle_commands import VehicleState
 from vil_simulation.demo.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")

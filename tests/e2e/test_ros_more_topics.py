@@ -22,8 +22,8 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImageArray
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_simulation.demo.child_processes import free_ports
 
 pytest.importorskip("zenoh")

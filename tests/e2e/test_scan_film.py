@@ -18,9 +18,9 @@ from tests.support import apriltag_room
 from tests.support.common import needs_gl
 from tests.support.programs import VIL_BRIDGE, run
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import ImageSensor
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View, WorldSnapshot
+from vil_bridge.optics.camera_sensor import ImageSensor
 from vil_bridge.pipeline.sensor.image_chain import ImageChain
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.scenefile import load_scene
@@ -116,7 +116,7 @@ def turned_deg(folder: Path, figures: dict[str, list[float]]) -> float:
     """Return the largest angle between the truth and the pictures' attitudes, which no alignment
     saw.
     """
-    from vil_bridge.tools.scan.views import read_views
+    from vil_renderer.scan.views import read_views
 
     T = Transform.of(tuple(figures["p_m"]), tuple(figures["q_xyzw"]))
     truth: list[FloatArray] = [pose(n / RATE_HZ).rotation() for n in range(RATE_HZ * SECONDS)]

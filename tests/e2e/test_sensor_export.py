@@ -21,8 +21,8 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.sensor_readings import SensorKind, SensorReadings
 from vil_bridge.core.types import FloatArray
+from vil_bridge.offline.export import export
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.tools.export import export
 
 CONFIG = """
 version: 1

@@ -31,9 +31,9 @@ from tests.support.flightgoggles import (
 )
 from tests.support.programs import Program
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixel_formats import FORMAT_OF
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.optics.pixel_formats import FORMAT_OF
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.codec import decode_header, decode_pose, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter

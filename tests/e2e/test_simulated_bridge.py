@@ -31,8 +31,8 @@ from tests.support.common import ROOT, needs_gl
 from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest

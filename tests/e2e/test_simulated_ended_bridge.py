@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.support.events import receiving, until
-from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import PlaceOrder
 from vil_simulation.source.source import SimulatedSource

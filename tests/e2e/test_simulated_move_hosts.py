@@ -24,8 +24,8 @@ from vil_bridge.core.bridge_time import bridge_clock, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.interfaces.vehicle_moves import (
     MOST_POINTS,
     HoverMove,
     Move,

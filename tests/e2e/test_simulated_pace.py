@@ -17,8 +17,8 @@ import pytest
 from tests.support.common import simulated_time
 from tests.support.events import receiving
 from vil_bridge.core.bridge_time import bridge_clock
-from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.hosts import ThreadHost
 from vil_simulation.source.ipc import ClockUpdate, Order

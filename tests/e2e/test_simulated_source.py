@@ -21,9 +21,9 @@ from tests.support.fork_server import without_forking
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample
-from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.source.config import SimulatedConfig

@@ -11,8 +11,8 @@ import pytest
 from tests.support.bridge_rig import running
 from tests.support.events import until
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.vehicle_moves import VehiclePlacement
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.vehicle_moves import VehiclePlacement
 
 pytestmark = pytest.mark.process
 

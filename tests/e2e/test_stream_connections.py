@@ -22,8 +22,8 @@ from tests.support.common import wait_until
 from tests.support.programs import Program
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.protocols.zmq.connection_watch import CONNECTIONS_OF_ONE
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 pytestmark = pytest.mark.wire
 

@@ -21,7 +21,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.registry import resolve
-from vil_bridge.tools.keys import new_keys
+from vil_bridge.setup.keys import new_keys
 
 pytestmark = pytest.mark.wire
 

@@ -14,8 +14,8 @@ from tests.support.common import wait_until
 from tests.support.stream_rig import RawClient, StreamRig, header
 from vil_bridge.client import Frame, Receiver, _decode
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.event_camera import EventCamera
 from vil_bridge.core.types import ImageArray
+from vil_bridge.optics.event_camera import EventCamera
 from vil_bridge.outputs.stream.event_encoder import EVENT, EventCameraEncoder
 from vil_bridge.protocols.image_codecs import as_gray
 

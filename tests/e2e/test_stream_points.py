@@ -10,8 +10,8 @@ from tests.support.stream_rig import RawClient, StreamRig, header
 from vil_bridge.client import Frame, Receiver, _decode
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.lens import distort
 from vil_bridge.core.types import DEPTH_NO_HIT, ImageArray
+from vil_bridge.optics.lens import distort
 from vil_bridge.outputs.stream.point_encoder import POINT, RayTable, encode_points
 
 pytestmark = pytest.mark.wire

@@ -14,12 +14,12 @@ import zmq
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
-from vil_bridge.core.access_tokens import Role, read_token, read_tokens
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
-from vil_bridge.tools.keys import new_keys, new_tokens
+from vil_bridge.runtime.access_tokens import Role, read_token, read_tokens
+from vil_bridge.setup.keys import new_keys, new_tokens
 from vil_bridge.web.auth.access import Access
 
 pytestmark = pytest.mark.wire

@@ -19,15 +19,15 @@ import pytest
 from tests.support.common import wait_until
 from tests.support.stream_links import FAR, noise, running, udp_port
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, first, header, photo
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_bridge.client import Receiver
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.fec import stream_id
 from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream.udp_sink import UdpServer
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 pytestmark = pytest.mark.wire
 

@@ -17,11 +17,11 @@ from tests.support.bridge_rig import running
 from tests.support.events import until
 from tests.support.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of, truth_rig
 from tests.support.truth_table import PAGE, ROWS, Row, table
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_bridge.client import Receiver
 from vil_bridge.monitoring import state_changes as transitions
 from vil_bridge.protocols.natnet.codec import MessageId, encode
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.web.client import BridgeApi
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 

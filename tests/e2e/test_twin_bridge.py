@@ -14,8 +14,8 @@ import pytest
 from tests.support.bridge_rig import running
 from tests.support.events import until
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.setpoints import PositionSetpoint
 from vil_bridge.daemon.actor_commands import ActorCommands
+from vil_bridge.interfaces.setpoints import PositionSetpoint
 
 pytestmark = pytest.mark.process
 

@@ -13,10 +13,10 @@ from tests.support.bridge_rig import running
 from tests.support.events import until
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
+from vil_bridge.runtime.supervisor import ComponentState
 
 pytestmark = pytest.mark.wire
 

@@ -18,9 +18,9 @@ from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import SourceContext
+from vil_bridge.runtime.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
 

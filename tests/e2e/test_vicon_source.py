@@ -16,15 +16,15 @@ from tests.support.common import free_port
 from tests.support.events import elapse, receiving, until
 from tests.support.motions import Dance
 from tests.support.vicon import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.interfaces.ports import SourceContext
+from vil_bridge.runtime.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
 

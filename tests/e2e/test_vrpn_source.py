@@ -22,10 +22,9 @@ from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import FloatArray, SourceFrame
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
 from vil_bridge.protocols.vrpn.codec import (
     COOKIE,
     POSE,
@@ -36,6 +35,7 @@ from vil_bridge.protocols.vrpn.codec import (
     encode_velocity,
 )
 from vil_bridge.protocols.vrpn.id_mapping import Outgoing
+from vil_bridge.runtime.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
 

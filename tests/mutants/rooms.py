@@ -13,8 +13,9 @@ __all__ = ["ROOMS", "SUITE", "files_of", "tracked"]
 
 SUITE: Final = ("tests/unit", "tests/property", "tests/contract", "tests/fuzz", "tests/e2e")
 _BRIDGE: Final = (
-    *("core", "config", "protocols", "world", "monitoring", "pipeline", "outputs", "web"),
-    *("recording", "assembly", "services", "daemon", "tools", "cli"),
+    *("core", "runtime", "optics", "bodies", "courses", "interfaces", "config", "protocols"),
+    *("world", "monitoring", "pipeline", "outputs", "web", "recording", "assembly", "services"),
+    *("daemon", "setup", "offline", "cli"),
 )
 _SIMULATION: Final = (
     *("vehicles", "source", "autopilots", "airsim", "learning", "race", "planning", "twins"),

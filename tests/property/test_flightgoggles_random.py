@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.support.flightgoggles import ask, drone, golden, human, picture, pose_at, same_mask, view
 from tests.support.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.flightgoggles.codec import (
     TOPIC,
     decode_images,

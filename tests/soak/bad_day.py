@@ -31,13 +31,13 @@ import numpy as np
 from tests.support import bridge_rig
 from tests.support.motions import Dance
 from vil_adapters.emulation.emulator import Emulator
+from vil_adapters.lab.servers import ServerSpec
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Emit, PoseSource, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.tools.lab.servers import ServerSpec
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import Emit, PoseSource, SourceContext
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.demo.child_processes import free_ports
 
 RATE_HZ = 100.0

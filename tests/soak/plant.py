@@ -23,8 +23,8 @@ from tests.soak.patient import PatientRig
 from tests.support.common import ROOT
 from tests.support.harness import _holds, sockets_of, trouble
 from tests.support.programs import VIL_BRIDGE
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_simulation.demo.child_processes import free_ports
 
 SURVIVORS: Final = ("daemon", "lab", "renderer", "client", "seat", "readers")

@@ -15,14 +15,14 @@ import json
 from pathlib import Path
 
 from vil_adapters.emulation.emulator import Emulator
+from vil_adapters.lab.motions import LabMotions
+from vil_adapters.lab.servers import ServerSpec
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.monitoring.heap_profile import watch_heap
-from vil_bridge.tools.lab.motions import LabMotions
-from vil_bridge.tools.lab.servers import ServerSpec
 
 
 async def serve(room: str, ports: str, imu: Path | None, epoch_ns: int, faults: str) -> None:
-    from vil_bridge.core.faults import Faults
+    from vil_bridge.interfaces.faults import Faults
 
     filmed = LabMotions.simulated()
     filming = filmed.flight if room == "flight" else filmed.actor

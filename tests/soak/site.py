@@ -23,8 +23,8 @@ from tests.soak.readers import EVERYTHING
 from tests.support.common import ROOT, wait_until
 from tests.support.harness import sockets_of, trouble
 from tests.support.programs import VIL_BRIDGE
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_simulation.demo.child_processes import free_ports
 
 NAMES: Final = ("daemon", "renderer", "lab", "client", "seat")

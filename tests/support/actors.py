@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tests.support.common import data_dir
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import RecordedSkeleton
+from vil_bridge.bodies.skeleton import local_to_global
 from vil_bridge.core.geometry import Transform, q_from_matrix
-from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,

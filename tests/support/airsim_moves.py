@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Move, TurnRateMove
+from vil_bridge.interfaces.vehicle_moves import Move, TurnRateMove
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import MoveOrder, PlaceOrder, VehicleBatch, VehicleOrder
 from vil_simulation.source.simulation import Simulation

@@ -21,9 +21,9 @@ from vil_bridge.core.geometry import (
     q_rotate,
     q_to_matrix,
 )
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
-from vil_bridge.tools.align.segmentation import PoseTrack
+from vil_bridge.interfaces.ports import MocapMotion
+from vil_bridge.setup.align.segmentation import PoseTrack
 
 REST_S: Final = 0.8
 MOVE_S: Final = 0.6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from vil_bridge.core.datagrams import Datagram
+from vil_bridge.runtime.datagrams import Datagram
 
 __all__ = [
     "CLIENT",

@@ -10,9 +10,9 @@ from typing import TypeVar
 from tests.support.common import PATIENCE_S, Stopwatch
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import PoseSource, SourceContext
-from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.interfaces.ports import PoseSource, SourceContext
+from vil_bridge.runtime.supervisor import Status, supervise
 
 __all__ = ["Received", "elapse", "harmed", "receiving", "until"]
 

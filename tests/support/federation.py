@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from tests.support.events import Received, receiving
 from vil_adapters.motions.drone import DroneMotion
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.remote.config import RemoteConfig
 from vil_adapters.remote.source import RemoteSource
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.types import ClockExchange, MotionFrame, SourceFrame, SourceReset
+from vil_bridge.interfaces.ports import PoseSource
 
 _E = TypeVar("_E", SourceFrame, ClockExchange, SourceReset)
 

@@ -24,12 +24,12 @@ from tests.support.common import ROOT, wait_until
 from tests.support.network_namespaces import in_namespace
 from tests.support.programs import Program
 from vil_adapters.motions.drone import DroneMotion
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.config.load import load
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.registry import resolve
-from vil_bridge.tools.keys import new_keys
+from vil_bridge.setup.keys import new_keys
 from vil_simulation.demo.child_processes import free_ports
 
 ROOMS: Final = ("flight", "actor")

@@ -13,8 +13,8 @@ from tests.support.events import until
 from tests.support.motions import DANCER, Dance
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.ports import Output
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
+from vil_bridge.interfaces.ports import Output
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

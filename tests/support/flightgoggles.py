@@ -17,7 +17,6 @@ from tests.support.common import PATIENCE_S, ROOT, Stopwatch
 from tests.support.served import served
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -34,6 +33,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.codec import decode_pose, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig

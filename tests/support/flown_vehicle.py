@@ -13,7 +13,7 @@ import numpy as np
 
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.world import World
 from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_simulation.source.command_handler import CommandHandler

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.core.access_tokens import Role, read_token
-from vil_bridge.tools.keys import new_tokens
+from vil_bridge.runtime.access_tokens import Role, read_token
+from vil_bridge.setup.keys import new_tokens
 
 CONFIG: Final = """
 version: 1

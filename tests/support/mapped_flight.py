@@ -13,10 +13,10 @@ from tests.support.common import needs_gl
 from tests.support.events import until
 from tests.support.scenes import first_hits
 from vil_bridge.core.types import BoolArray, FloatArray, View, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
-from vil_bridge.core.voxel_box import keys_at
-from vil_bridge.core.voxels import Occupancy
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleState
+from vil_bridge.interfaces.voxel_box import keys_at
+from vil_bridge.interfaces.voxels import Occupancy
 from vil_bridge.protocols.octomap import codes_of
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_renderer.embedded import EmbeddedRenderer

@@ -22,8 +22,8 @@ from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.mavlink_imu.source import MavlinkImuSource
 from vil_bridge.core.clock import Ticker
-from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import FloatArray, ImuSample
+from vil_bridge.interfaces.ports import PoseSource
 
 BOOT_NS = 41_000_000_000
 BACKLOG_NS = 100_000_000

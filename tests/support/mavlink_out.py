@@ -18,8 +18,8 @@ from pymavlink.dialects.v20 import common as reference
 from tests.support.world import frame, vehicle
 from vil_bridge.core.clock import Ticker, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.ports import Output
 from vil_bridge.core.types import FloatArray, SourceReset
+from vil_bridge.interfaces.ports import Output
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.registry import create
 from vil_bridge.world.world import World

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vil_bridge.bodies.skeleton import local_to_global
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonFrame, SkeletonModel
 
 DANCER = SkeletonModel(

@@ -19,7 +19,6 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_from_euler_zyx, q_mul, q_rotate
 from vil_bridge.core.types import (
     FloatArray,
@@ -28,6 +27,7 @@ from vil_bridge.core.types import (
     SkeletonFrame,
     SkeletonModel,
 )
+from vil_bridge.interfaces.faults import Faults
 
 VERSIONS = ((3, 0, 0, 0), (3, 1, 0, 0), (4, 0, 0, 0), (4, 1, 0, 0), (4, 2, 0, 0))
 OLD_VERSIONS = ((2, 5, 0, 0), (2, 6, 0, 0), (2, 7, 0, 0), (2, 9, 0, 0), (2, 10, 0, 0))

@@ -18,9 +18,9 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.frame_header import FrameHeader, HeaderPose
 from vil_bridge.core.geometry import GRAVITY_MPS2, T_FLU_OPTICAL, Transform, q_exp, q_from_euler_zyx
-from vil_bridge.core.ports import CameraInfo, Output
-from vil_bridge.core.setpoints import Setpoint
 from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, ImuSample, SourceFrame
+from vil_bridge.interfaces.ports import CameraInfo, Output
+from vil_bridge.interfaces.setpoints import Setpoint
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

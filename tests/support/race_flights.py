@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.config.course import load_course
-from vil_bridge.core.course import ClockStart, Course, CourseGate, RaceRules
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.courses.course import ClockStart, Course, CourseGate, RaceRules
 
 Path = Callable[[FloatArray], FloatArray]
 """Positions (n, 3) at times (n,)."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from vil_bridge.core.course import Course, CourseGate, CourseObstacle, RaceRules
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, CourseGate, CourseObstacle, RaceRules
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent
 from vil_simulation.race.flown_tracks import FlownTrack

@@ -16,7 +16,6 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.frame_header import HeaderPose
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import (
     ClockExchange,
     ImuSample,
@@ -27,6 +26,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.write_queue import WaitingPicture

@@ -26,8 +26,8 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interfaces.ports import CameraInfo
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 NUMBERS: Final = 1 << 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.monitoring.frame_records import STAGES
 from vil_bridge.monitoring.latency import StageHistogram
@@ -18,6 +17,7 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
+from vil_bridge.runtime.supervisor import ComponentState, StatusReport
 
 NOW_NS = 5_000_000_000_000
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from tests.support.lsy_levels import level_file
 from vil_bridge.config.course import load_course
-from vil_bridge.core.course import Course
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.lsy import read_lsy
 from vil_simulation.race.pilots import minimum_snap_pilot, time_optimal_pilot
 from vil_simulation.race.simulated_race import PilotFactory, race

@@ -24,9 +24,9 @@ from tests.support.motions import DANCER, Dance
 from tests.support.source_rigs import SourceRig
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.faults import Episode, Faults
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.faults import Episode, Faults
+from vil_bridge.runtime.supervisor import ComponentState
 
 CHOSEN = source_rigs.chosen()
 OURS = sorted(module.name for module in pkgutil.iter_modules(source_rigs.__path__))

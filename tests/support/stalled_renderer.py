@@ -20,7 +20,6 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     CameraModel,
@@ -38,6 +37,7 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 

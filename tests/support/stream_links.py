@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from tests.support.stream_rig import RawClient, StreamRig
+from vil_adapters.lab import relays
+from vil_adapters.lab.link import LinkEmulator
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_bridge.core.types import ImageArray
-from vil_bridge.tools.lab import relays
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
 
 FAR: Final = "127.0.0.2"
 """The bridge's address for those behind the network; it listens at 127.0.0.1."""

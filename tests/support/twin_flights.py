@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul
-from vil_bridge.core.trajectory import Trajectory
+from vil_bridge.interfaces.trajectory import Trajectory
 from vil_bridge.world.twin.pose_series import PoseSeries
 from vil_simulation.twins.rollouts import CommandLog
 from vil_simulation.vehicles.control.models import tracking

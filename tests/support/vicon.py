@@ -16,9 +16,9 @@ from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import Markers, MotionFrame, SourceFrame
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 
 RATE_HZ = 100.0
 

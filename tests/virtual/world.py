@@ -30,11 +30,12 @@ from tests.virtual import disk
 from tests.virtual.interruptions import Autopilot, Interruptions, end_source, hang_http
 from tests.virtual.motions import SwayingBodies
 from tests.virtual.recording import check_recording
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_adapters.lab.motions import LabMotions, RoomMotion
+from vil_adapters.lab.run import LabConfig, run_lab
+from vil_adapters.lab.servers import ServerSpec
 from vil_bridge import client, registry
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.config.load import load_text
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
@@ -44,9 +45,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
-from vil_bridge.tools.lab.run import LabConfig, run_lab
-from vil_bridge.tools.lab.servers import ServerSpec
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_renderer.flightgoggles.convert_renderer import RenderedRequest
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, serve
 

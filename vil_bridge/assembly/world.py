@@ -9,8 +9,8 @@ from typing import Final
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.geometry import T_FLU_OPTICAL
-from vil_bridge.core.ports import CameraInfo, offered_variants
 from vil_bridge.core.sensor_readings import SensorDescription
+from vil_bridge.interfaces.ports import CameraInfo, offered_variants
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import ConfigPath, JsonWithPrompts, Sets, load_config, quiet_logs
+from vil_bridge.runtime.exit_codes import Exit
 
 ActorName = Annotated[
     str,
@@ -27,7 +27,7 @@ def print_result(
     """Print a result with the keys to paste, as JSON or as text with YAML."""
     import json
 
-    from vil_bridge.tools.align import report
+    from vil_bridge.setup.align import report
 
     if as_json:
         typer.echo(json.dumps({**figures, "paste": keys}, indent=2))
@@ -57,11 +57,11 @@ def align(
     import asyncio
     import functools
 
-    from vil_bridge.tools.align import report
-    from vil_bridge.tools.align.guide import lead_moves
-    from vil_bridge.tools.align.proposal import mounting_of, propose
-    from vil_bridge.tools.align.sampling import rigid_actor
-    from vil_bridge.tools.align.segmentation import CalibrationError
+    from vil_bridge.setup.align import report
+    from vil_bridge.setup.align.guide import lead_moves
+    from vil_bridge.setup.align.proposal import mounting_of, propose
+    from vil_bridge.setup.align.sampling import rigid_actor
+    from vil_bridge.setup.align.segmentation import CalibrationError
 
     loaded = load_config(config, sets)
     quiet_logs()
@@ -108,12 +108,12 @@ def calibrate(
     import math
 
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.align import report
-    from vil_bridge.tools.align.guide import record_shaking
-    from vil_bridge.tools.align.hand_eye import calibrate as find
-    from vil_bridge.tools.align.proposal import transform_keys
-    from vil_bridge.tools.align.sampling import rigid_actor
-    from vil_bridge.tools.align.segmentation import CalibrationError
+    from vil_bridge.setup.align import report
+    from vil_bridge.setup.align.guide import record_shaking
+    from vil_bridge.setup.align.hand_eye import calibrate as find
+    from vil_bridge.setup.align.proposal import transform_keys
+    from vil_bridge.setup.align.sampling import rigid_actor
+    from vil_bridge.setup.align.segmentation import CalibrationError
 
     loaded = load_config(config, sets)
     quiet_logs()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.runtime.exit_codes import Exit
 from vil_bridge.web.client.connection import HttpConnection
 from vil_bridge.web.client.errors import BridgeUnreachable, RestError
 

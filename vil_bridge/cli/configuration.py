@@ -29,7 +29,7 @@ def check(
     import hashlib
 
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.doctor.needs import needs_of
+    from vil_bridge.setup.doctor.needs import needs_of
 
     loaded = load_config(config, sets)
     if effective:

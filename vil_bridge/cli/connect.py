@@ -56,9 +56,9 @@ def reach(
     import re
 
     from vil_bridge.cli.bridge_client import BridgeAddress
-    from vil_bridge.core.access_tokens import Role, read_token
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.core.network import http_url
+    from vil_bridge.runtime.access_tokens import Role, read_token
+    from vil_bridge.runtime.network import http_url
 
     certificate = None
     if re.match(r"https?://", where):

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import quiet_logs
+from vil_bridge.runtime.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vil_bridge.tools.discovery import Search
+    from vil_bridge.setup.discovery import Search
 
 _PROBE_S = 1.0
 
@@ -43,7 +43,7 @@ def discover(
     import json
     import sys
 
-    from vil_bridge.tools import discovery
+    from vil_bridge.setup import discovery
 
     quiet_logs()
     result = asyncio.run(discovery.search(hosts or (), timeout_s))
@@ -58,7 +58,7 @@ def discover(
 
 def _no_answer_text(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
     """Return a text of what was tried, what came back, and the next step."""
-    from vil_bridge.tools.doctor.network import interfaces
+    from vil_bridge.setup.doctor.network import interfaces
 
     own = ", ".join(f"{i.address} ({i.name})" for i in interfaces()) or "none"
     lines = [f"no mocap server answered within {timeout_s:g} s"]
@@ -86,7 +86,7 @@ def _route_text(target: str) -> str:
     """Return the route to a computer, and the result of TCP if a port was given."""
     import socket
 
-    from vil_bridge.tools.doctor.network import route_to
+    from vil_bridge.setup.doctor.network import route_to
 
     host, _, port = target.partition(":")
     route = route_to(host)

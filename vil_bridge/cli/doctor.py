@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets, load_config, quiet_logs
+from vil_bridge.runtime.exit_codes import Exit
 
 
 def doctor(
@@ -37,8 +37,8 @@ def doctor(
 
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.text import printable_lines
-    from vil_bridge.tools.doctor import examine as doctors
-    from vil_bridge.tools.doctor.finding import State, fail
+    from vil_bridge.setup.doctor import examine as doctors
+    from vil_bridge.setup.doctor.finding import State, fail
 
     try:
         loaded = None if config is None else load_config(config, sets)

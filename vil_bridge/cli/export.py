@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 
 
 class _Kind(StrEnum):
@@ -32,7 +32,7 @@ def export(
 
     EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP).
     """
-    from vil_bridge.tools.export import export as write
+    from vil_bridge.offline.export import export as write
 
     with explained_disk_errors(
         out, "nothing was written: free some space, or choose another folder"

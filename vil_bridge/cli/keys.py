@@ -27,7 +27,7 @@ def new(
     name: Annotated[str, typer.Option(help="Name of the files; empty = this machine's name.")] = "",
 ) -> None:
     """Create a key pair: NAME.key to give away, NAME.key_secret (mode 0600) to store."""
-    from vil_bridge.tools.keys import new_keys
+    from vil_bridge.setup.keys import new_keys
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
     print(
@@ -56,7 +56,7 @@ def token(
 
     One each for control, view and metrics.
     """
-    from vil_bridge.tools.keys import new_tokens
+    from vil_bridge.setup.keys import new_tokens
 
     new_tokens(file)
     print(
@@ -99,7 +99,7 @@ def tls(
     ] = None,
 ) -> None:
     """Create a certificate for https, and the authority for browsers and headsets to trust."""
-    from vil_bridge.tools.keys import new_certificate, own_hosts
+    from vil_bridge.setup.keys import new_certificate, own_hosts
 
     hosts = list(dict.fromkeys([*(host or ()), *own_hosts()]))
     certificate, key, authority = new_certificate(folder, hosts)

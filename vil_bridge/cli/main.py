@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.verbs import add_to
 from vil_bridge.cli.version import print_version
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
 from vil_bridge.monitoring.heap_profile import watch_heap
+from vil_bridge.runtime.exit_codes import Exit
 
 _COLLECT_STARTING: Final = (10_000, 10, 10)
 """Thresholds of the garbage collector.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.connect import TokenFile, Where, reach
-from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 from vil_bridge.cli.options import Sets
+from vil_bridge.runtime.exit_codes import Exit
 
 if TYPE_CHECKING:
     from vil_bridge.monitoring.map_view import MapView

@@ -25,7 +25,6 @@ Sets = Annotated[
 JsonWithPrompts = Annotated[
     bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")
 ]
-Profile = Annotated[str, typer.Option("--profile", help="Quality: low, medium, high, ultra.")]
 
 
 def load_config(path: Path, sets: list[str] | None) -> BridgeConfig:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.errors import ConfigError
 
@@ -108,7 +108,7 @@ def _config(
 
 
 def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
-    from vil_bridge.tools.replay.replay import replay_offline
+    from vil_bridge.offline.replay.replay import replay_offline
 
     with explained_disk_errors(
         out, "nothing was written: free some space, or choose another folder"

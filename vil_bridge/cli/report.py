@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vil_bridge.cli.connect import TokenFile, reach
-from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def report(
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger
     from vil_bridge.monitoring.report.page import report_page
-    from vil_bridge.tools.report_input import is_recording, recorded_report
+    from vil_bridge.offline.report_input import is_recording, recorded_report
 
     for made in filter(None, (out, save)):
         if file is not None and made.exists() and made.samefile(file):

@@ -59,11 +59,11 @@ def align_rooms(
     import asyncio
     import functools
 
-    from vil_bridge.tools.align import report
-    from vil_bridge.tools.align.guide import lead_spots, record_wand
-    from vil_bridge.tools.align.proposal import transform_keys
-    from vil_bridge.tools.align.segmentation import CalibrationError
-    from vil_bridge.world.room_registration import place_by_points
+    from vil_bridge.core.room_registration import place_by_points
+    from vil_bridge.setup.align import report
+    from vil_bridge.setup.align.guide import lead_spots, record_wand
+    from vil_bridge.setup.align.proposal import transform_keys
+    from vil_bridge.setup.align.segmentation import CalibrationError
 
     loaded = load_config(config, sets)
     quiet_logs()
@@ -113,7 +113,7 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
     """
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.types import ActorKind
-    from vil_bridge.tools.align.sampling import rigid_actor
+    from vil_bridge.setup.align.sampling import rigid_actor
 
     here = [
         actor

@@ -59,9 +59,9 @@ def run(
     import logging
     import sys
 
-    from vil_bridge.cli.exit_codes import Exit
     from vil_bridge.core.errors import RequiredSourceLost
     from vil_bridge.monitoring.logging_setup import setup_logging
+    from vil_bridge.runtime.exit_codes import Exit
 
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
     if inject:

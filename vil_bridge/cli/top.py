@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vil_bridge.cli.connect import TokenFile, Where, reach
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.text import printable
+from vil_bridge.runtime.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

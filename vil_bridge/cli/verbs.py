@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.core.installation import PACKAGE_FOLDERS, package_cure
+from vil_bridge.runtime.exit_codes import Exit
 
 __all__ = ["GROUPS", "VERBS", "add_to"]
 
@@ -39,18 +39,18 @@ VERBS: Final[Mapping[str, str]] = {
     "init": "vil_bridge.cli.configuration:init",
     "airsim": "vil_simulation.cli.airsim:airsim",
     "sitl": "vil_simulation.cli.sitl:sitl",
-    "capture": "vil_bridge.cli.capture:capture",
-    "renderer": "vil_bridge.cli.renderer:renderer",
+    "capture": "vil_adapters.cli.capture:capture",
+    "renderer": "vil_renderer.cli.renderer:renderer",
     "bench": "vil_benchmarks.cli:bench",
     "schema": "vil_bridge.cli.configuration:schema",
     "version": "vil_bridge.cli.version:version",
 }
 GROUPS: Final[Mapping[str, str]] = {
     "keys": "vil_bridge.cli.keys:keys",
-    "lab": "vil_bridge.cli.lab:lab",
+    "lab": "vil_adapters.cli.lab:lab",
     "race": "vil_simulation.cli.race:race",
     "room": "vil_bridge.cli.room:room",
-    "scene": "vil_bridge.cli.scene:scene",
+    "scene": "vil_renderer.cli.scene:scene",
 }
 _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "lab": {"autopilot": "vil_simulation.cli.autopilot:autopilot"},
@@ -68,8 +68,8 @@ def add_to(app: typer.Typer) -> list[typer.Typer]:
         _add(app, name, place)
     groups: list[typer.Typer] = []
     for name, place in GROUPS.items():
-        group = _at(place)
-        if group is None:
+        missing, group = _at(place)
+        if missing:
             _add(app, name, place)
             continue
         for member, its_place in _MEMBERS.get(name, {}).items():
@@ -81,22 +81,22 @@ def add_to(app: typer.Typer) -> list[typer.Typer]:
 
 def _add(app: typer.Typer, name: str, place: str, **options: Any) -> None:
     """Add a verb, or in its place one that says where its missing package is."""
-    function = _at(place)
-    if function is None:
-        function = _elsewhere(name, place.partition(".")[0])
+    missing, function = _at(place)
+    if missing:
+        function = _elsewhere(name, missing)
         options = {"context_settings": _ANY_WORDS}
     app.command(name, **options)(function)
 
 
-def _at(place: str) -> Any:
-    """Return a verb's function or group; None = its whole package is missing."""
+def _at(place: str) -> tuple[str, Any]:
+    """Return the missing package that a verb needs, or "" and its function or group."""
     module, _, attribute = place.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return "", getattr(import_module(module), attribute)
     except ModuleNotFoundError as exc:
-        if exc.name != module.partition(".")[0] or exc.name not in PACKAGE_FOLDERS:
+        if exc.name not in PACKAGE_FOLDERS:
             raise
-        return None
+        return exc.name, None
 
 
 def _elsewhere(name: str, package: str) -> Callable[[], None]:

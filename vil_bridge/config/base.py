@@ -19,8 +19,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.interfaces.faults import Faults
 
 
 def custom(text: str) -> PydanticCustomError:

@@ -21,9 +21,9 @@ from vil_bridge.config.camera_sensor import ImageSensorConfig, StereoDepthConfig
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
 from vil_bridge.core.camera_model import CameraModel, Effects
-from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
-from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import Modality
+from vil_bridge.optics.camera_sensor import ImageSensor, StereoDepth
+from vil_bridge.optics.lens import rendered_model
 
 _LIVELY_DPS: Final = 126.0
 _USUAL_DELAY_MS: Final = 56.0

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
-from vil_bridge.core.camera_sensor import ImageSensor, Mosaic, StereoDepth
+from vil_bridge.optics.camera_sensor import ImageSensor, Mosaic, StereoDepth
 
 _Response = Annotated[float, Field(ge=0.05, le=20)]
 

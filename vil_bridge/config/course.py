@@ -20,7 +20,10 @@ from vil_bridge.config.error_report import explain, read_tree, written
 from vil_bridge.config.pose import Angle, Label, Length, Point, PoseConfig
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Path, Tree, parse
-from vil_bridge.core.course import (
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform, q_to_euler_zyx
+from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import (
     ClockStart,
     Consequence,
     Course,
@@ -30,9 +33,6 @@ from vil_bridge.core.course import (
     PoseSpread,
     RaceRules,
 )
-from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.geometry import Transform, q_to_euler_zyx
-from vil_bridge.core.types import FloatArray
 
 _SQUARE_M: Final = 0.05
 _Angles = tuple[Angle, Angle, Angle]

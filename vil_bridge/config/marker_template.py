@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from vil_bridge.bodies.marker_tracking import Segment, check_segments
 from vil_bridge.config.base import StrictModel
 from vil_bridge.config.error_report import explain, read_tree, written
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.marker_tracking import Segment, check_segments
 
 Template = dict[str, tuple[Segment, ...]]
 """Segments of each subject."""

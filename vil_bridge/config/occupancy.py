@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.voxel_box import check_box
+from vil_bridge.interfaces.voxel_box import check_box
 
 _MOST_CELLS: Final = 500
 _Corner = tuple[float, float, float]

@@ -14,7 +14,7 @@ VilBridgeError
 
 Anything else that escapes a component is a bug. It ends the process non-zero, unless the component
 is accessory (an output, the recorder, the publisher): then it fails alone
-(:mod:`vil_bridge.core.bulkhead`).
+(:mod:`vil_bridge.interfaces.bulkhead`).
 """
 
 from __future__ import annotations

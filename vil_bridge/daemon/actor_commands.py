@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.setpoints import Setpoint, command_of
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.setpoints import Setpoint, command_of
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 
 
 class ActorCommands:

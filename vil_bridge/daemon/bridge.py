@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
-from vil_bridge.core.heap import exempt_from_collector, freeze_heap
-from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build, service_host
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
@@ -29,9 +27,11 @@ from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import exempt_from_scheduler, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.recording.packet_capture import capturing
+from vil_bridge.runtime.heap import exempt_from_collector, freeze_heap
 from vil_bridge.web.server import HttpServer, bind_http
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.daemon.factories import bridge_camera, contact_reporter
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.race_service import header_race
+from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink

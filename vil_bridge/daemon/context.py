@@ -13,8 +13,6 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import WallClock, machine_ns
 from vil_bridge.core.errors import ConfigError, RendererError
-from vil_bridge.core.event_loop import LoopErrors
-from vil_bridge.core.ports import RendererClient, SourceContext
 from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import make_guard, make_publisher
@@ -29,6 +27,8 @@ from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.daemon.subject_check import SubjectCheck
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
+from vil_bridge.interfaces.event_loop import LoopErrors
+from vil_bridge.interfaces.ports import RendererClient, SourceContext
 from vil_bridge.monitoring.camera_history import HistoryRing
 from vil_bridge.monitoring.overload import OverloadDetector
 from vil_bridge.monitoring.process_stats import DescriptorCheck
@@ -181,9 +181,9 @@ def _services(config: BridgeConfig) -> dict[str, Service]:
     Raises:
         ConfigError: a package or an extra is missing.
     """
-    sections = {name: getattr(config, name, None) for name in registry.plugin_names("services")}
+    sections = {name: getattr(config, name) for name in registry.SERVICES}
     return {
-        name: registry.implementation("services", name)(section)
+        name: registry.service(name)(section)
         for name, section in sections.items()
         if section is not None
     }

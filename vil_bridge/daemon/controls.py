@@ -18,12 +18,12 @@ from vil_bridge.config.diff import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
-from vil_bridge.core.event_loop import LoopBusyError, in_loop
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.room_monitor import make_geofence
 from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.interfaces.event_loop import LoopBusyError, in_loop
 from vil_bridge.registry import resolve
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 

@@ -14,7 +14,7 @@ from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import RenderedFrame
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.pipeline.camera import BridgeCamera

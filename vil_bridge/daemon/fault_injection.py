@@ -17,11 +17,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.delay_line import DelayLine
-from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
-from vil_bridge.core.ports import Emit
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ClockExchange,
     FloatArray,
@@ -30,6 +26,10 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
+from vil_bridge.interfaces.faults import Delivery, Faults, SubjectFaults
+from vil_bridge.interfaces.ports import Emit
+from vil_bridge.runtime.delay_line import DelayLine
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class FaultInjector:
     """Faults in front of a stage, which can be changed while events pass; loop thread.
 
     Attributes:
-        text: the faults of now, as :meth:`~vil_bridge.core.faults.Faults.parse` reads them; empty =
-            none.
+        text: the faults of now, as :meth:`~vil_bridge.interfaces.faults.Faults.parse` reads them;
+            empty = none.
         emit: takes an event through the faults of now; the stage itself while there are none.
 
     Raises:
@@ -88,7 +88,7 @@ class EventFaultStage:
     """An ``emit`` with faults in front of another one. Needs the running loop; close it at the end.
 
     Args:
-        text: faults as :meth:`~vil_bridge.core.faults.Faults.parse` reads them.
+        text: faults as :meth:`~vil_bridge.interfaces.faults.Faults.parse` reads them.
         status: of the source; what is counted is added to its counters, and the text becomes its
             fact ``injected``.
 

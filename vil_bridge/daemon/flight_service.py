@@ -16,10 +16,10 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import q_to_euler_zyx
-from vil_bridge.core.planned_path import PlannedPath
-from vil_bridge.core.setpoints import FlyActor, PositionSetpoint, ReferenceSetpoint, Vector
-from vil_bridge.core.trajectory import Polynomials, Reference, hermite, padded
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.planned_path import PlannedPath
+from vil_bridge.interfaces.setpoints import FlyActor, PositionSetpoint, ReferenceSetpoint, Vector
+from vil_bridge.interfaces.trajectory import Polynomials, Reference, hermite, padded
 from vil_bridge.web.schemas.flights import FlightOut
 from vil_bridge.world.world import World
 

@@ -6,7 +6,7 @@ import ssl
 import sys
 
 from vil_bridge.config.http import HttpConfig
-from vil_bridge.core.access_tokens import Role, read_tokens
+from vil_bridge.runtime.access_tokens import Role, read_tokens
 from vil_bridge.web.auth.access import Access, login_path
 from vil_bridge.web.tls import tls_context
 

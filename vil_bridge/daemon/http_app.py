@@ -9,7 +9,6 @@ import msgspec
 from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.pacing import CachedValue
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.race_setup import RaceSetup
@@ -19,6 +18,7 @@ from vil_bridge.daemon.scene_snapshot import scene_of
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, ledger_of
 from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.runtime.pacing import CachedValue
 from vil_bridge.web.app import create_app
 from vil_bridge.web.live.codec import encode_poses
 from vil_bridge.web.live.feed import LiveFeed, live_router

@@ -13,17 +13,17 @@ import numpy as np
 
 from vil_bridge.config.occupancy import OccupancyConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.pacing import FrameRateLimiter
-from vil_bridge.core.ports import RAW
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray
 from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.interfaces.bulkhead import Bulkhead
+from vil_bridge.interfaces.ports import RAW
 from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.outputs.base import depth_m
 from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.runtime.pacing import FrameRateLimiter
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.measurement import depth_points, pixel_rays
 

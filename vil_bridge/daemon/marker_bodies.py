@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.bodies.marker_tracking import MarkerTemplate, MarkerTracker, Segment
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segment
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     FloatArray,
     Markers,
@@ -25,6 +24,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

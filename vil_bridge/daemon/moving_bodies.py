@@ -14,11 +14,11 @@ import numpy as np
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import ActorKind, FloatArray, TrackingState
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.daemon.near_vehicles import bodies_near
+from vil_bridge.interfaces.ports import WorldView
+from vil_bridge.interfaces.solid_world import MovingBody
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 
 _PERIOD_S: Final = 0.01
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_mul, q_rotate
-from vil_bridge.core.solid_world import BodyMass, MovingBody, VehicleBodies
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import BodyMass, MovingBody, VehicleBodies
 
 _HORIZON_S: Final = 0.25
 """Vehicles that can meet in this time are near each other.

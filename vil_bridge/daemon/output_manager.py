@@ -15,10 +15,10 @@ from typing import Final, Self
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
-from vil_bridge.core.planned_path import PlannedPaths
-from vil_bridge.core.ports import (
+from vil_bridge.interfaces.bulkhead import Bulkhead, describe
+from vil_bridge.interfaces.planned_path import PlannedPaths
+from vil_bridge.interfaces.ports import (
     CameraInfo,
     CommandedOutput,
     FrameSink,
@@ -27,10 +27,10 @@ from vil_bridge.core.ports import (
     PathOutput,
     WorldView,
 )
-from vil_bridge.core.setpoints import FlyActor
-from vil_bridge.core.supervisor import Status, supervise
-from vil_bridge.core.voxels import VoxelMap
+from vil_bridge.interfaces.setpoints import FlyActor
+from vil_bridge.interfaces.voxels import VoxelMap
 from vil_bridge.pipeline.camera_relay import FanOut
+from vil_bridge.runtime.supervisor import Status, supervise
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ import numpy as np
 from vil_bridge.config.course import load_course
 from vil_bridge.config.race import MOST_GATES
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.frame_header import HeaderRace
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.random.courses import ruled
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import ruled
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.monitoring.race_view import RacerView, RaceView
 from vil_bridge.world.race.live import Contacts, RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding

@@ -18,14 +18,14 @@ from vil_bridge.config.course import load_course
 from vil_bridge.config.courses import course_names
 from vil_bridge.config.race import RaceConfig
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.random.courses import ruled
-from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import VehiclePlacement
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import ruled
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.race_service import gate_props, race_view, simulated_racer
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_moves import VehiclePlacement
 from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.web.schemas.race import CourseOut, RaceResultOut
 from vil_bridge.world.race.flown import FlownRace

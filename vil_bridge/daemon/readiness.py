@@ -11,7 +11,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.names import source_of
-from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
@@ -19,6 +18,7 @@ from vil_bridge.daemon.fault_injection import INJECTED_LOSSES
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow
 from vil_bridge.monitoring.state_changes import TransitionLog
+from vil_bridge.runtime.supervisor import ComponentState, Status
 from vil_bridge.world.twin.live import CALM_SHARE, TwinPair
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import sys
 import threading
 from typing import Any, Final
 
-from vil_bridge.core.heap import exempt_from_collector
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
+from vil_bridge.runtime.heap import exempt_from_collector
 from vil_bridge.world.kernel.library import description
 
 SWITCH_INTERVAL_S: Final = 0.0005

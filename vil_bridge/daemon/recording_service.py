@@ -14,11 +14,8 @@ from typing import IO, Final
 
 from vil_bridge.assembly.recorded import config_text, recording_metadata
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.output_folder import open_in
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.daemon.cameras import CameraRunner
@@ -26,10 +23,13 @@ from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.replay_service import ReplayService
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.daemon.snapshots import ledger_of
+from vil_bridge.interfaces.bulkhead import Bulkhead
+from vil_bridge.interfaces.ports import FrameSink
 from vil_bridge.recording.ledger import settled_rows
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder, RecordSink
 from vil_bridge.recording.write_queue import LogLine
+from vil_bridge.runtime.output_folder import open_in
 from vil_bridge.web.live.previews import SHOWN
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 

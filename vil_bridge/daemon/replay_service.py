@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.event_loop import LoopBusyError, in_loop
 from vil_bridge.core.names import source_of
 from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.interfaces.event_loop import LoopBusyError, in_loop
 from vil_bridge.recording.player import Player
 from vil_bridge.recording.reader import Recording
 from vil_bridge.web.schemas.recordings import ReplayView

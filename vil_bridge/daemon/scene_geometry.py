@@ -22,8 +22,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.threads import ContextThread
+from vil_bridge.interfaces.ports import RendererClient
 from vil_bridge.web.schemas.lighting import LampView
 from vil_bridge.web.schemas.scene import GateView
 

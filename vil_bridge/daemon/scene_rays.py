@@ -12,10 +12,10 @@ from vil_bridge import registry
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.scene_queries import RayHits, SceneQueries
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
+from vil_bridge.interfaces.ports import WorldView
+from vil_bridge.interfaces.scene_queries import RayHits, SceneQueries
+from vil_bridge.interfaces.weather_returns import hits_in, rays_in, weather_at
 
 _KIND: Final = "embedded"
 _RAYS_PROFILE: Final = "low"
@@ -51,7 +51,9 @@ class SceneLibrary:
 
 
 class SceneRays:
-    """Rays of simulated vehicles (implements :class:`~vil_bridge.core.ray_casting.RayCaster`).
+    """Rays of simulated vehicles.
+
+    Implements :class:`~vil_bridge.interfaces.ray_casting.RayCaster`.
 
     Args:
         scenes: that can be asked. world: where the actors are.

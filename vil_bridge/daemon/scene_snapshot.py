@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from vil_bridge.bodies.skeleton import body_parents
 from vil_bridge.config.root import RoomConfig
-from vil_bridge.core.course import Course
-from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind, FloatArray
+from vil_bridge.courses.course import Course
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.scene_geometry import SceneModel

@@ -11,9 +11,6 @@ import numpy as np
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.motion import pose_covariance
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.ports import RendererClient
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
@@ -21,6 +18,7 @@ from vil_bridge.daemon.race_service import race_view
 from vil_bridge.daemon.readiness import Readiness, dropped_pictures
 from vil_bridge.daemon.room_monitor import warning_text
 from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.interfaces.ports import RendererClient
 from vil_bridge.monitoring.camera_history import CameraPoint
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
@@ -39,6 +37,8 @@ from vil_bridge.monitoring.snapshot import (
     TwinView,
     WarningView,
 )
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.web.schemas.recordings import Recordings
 from vil_bridge.web.server import HttpServer
 

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent
 from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 
 @contextlib.asynccontextmanager

@@ -12,12 +12,12 @@ from typing import Final, cast
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import Emit, PoseSource, SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.daemon.fault_injection import FaultInjector
 from vil_bridge.daemon.marker_bodies import MarkerBodies
+from vil_bridge.interfaces.ports import Emit, PoseSource, SourceContext
 from vil_bridge.monitoring.rate_meter import Meter
+from vil_bridge.runtime.supervisor import ComponentState, Status, supervise
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ def run_of(source: PoseSource) -> RunSource:
         return run
     logger.warning(
         "source %s: %s.run(emit, status) is deprecated and stops working in version 0.3. "
-        "Change it to run(emit, status, context) (vil_bridge.core.ports.SourceContext)",
+        "Change it to run(emit, status, context) (vil_bridge.interfaces.ports.SourceContext)",
         source.name,
         type(source).__name__,
     )

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from vil_bridge.bodies.posture import axis_cure, body_problem, skeleton_problem
+from vil_bridge.bodies.skeleton import is_human
 from vil_bridge.config.references import similar
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.posture import axis_cure, body_problem, skeleton_problem
-from vil_bridge.core.skeleton import is_human
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.monitoring.state_changes import TransitionLog
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

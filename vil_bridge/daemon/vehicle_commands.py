@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
 from vil_bridge.outputs.stream.commands import CommandHandler
 
 _T = TypeVar("_T")

@@ -19,9 +19,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import TrackingState
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.runtime.supervisor import ComponentState
 
 _Sample = tuple[tuple[str, ...], float | None]
 _NS: float = 1e-9

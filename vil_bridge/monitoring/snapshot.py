@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from vil_bridge.core.peer_faults import PeerFault
-from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.process_stats import ProcessView
 from vil_bridge.monitoring.race_view import RaceView
+from vil_bridge.runtime.peer_faults import PeerFault
+from vil_bridge.runtime.supervisor import StatusReport
 
 __all__ = [
     "ActorView",

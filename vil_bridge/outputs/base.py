@@ -11,11 +11,11 @@ from pydantic import Field
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import CameraInfo, FrameSink
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, ImageArray, Modality
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs import as_gray
+from vil_bridge.runtime.supervisor import Status
 
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 _DEPTHS: Final = (str(Modality.DEPTH32), str(Modality.DEPTH))

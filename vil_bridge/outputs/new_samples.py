@@ -7,10 +7,10 @@ from typing import Final
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.motion import BodyMotion, ImuWindow
-from vil_bridge.core.pacing import SlotTimer
-from vil_bridge.core.ports import WorldView
 from vil_bridge.core.sensor_readings import ActorReading
 from vil_bridge.core.types import ActorKind, SkeletonFrame, TrackingState
+from vil_bridge.interfaces.ports import WorldView
+from vil_bridge.runtime.pacing import SlotTimer
 
 LOOKS_HZ: Final = 100.0
 """Least looks a second at what is new.

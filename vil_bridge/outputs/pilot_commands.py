@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Collection, Hashable
 from typing import Final
 
-from vil_bridge.core.rates import RateLimiter
-from vil_bridge.core.setpoints import FlyActor, Setpoint
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.setpoints import FlyActor, Setpoint
+from vil_bridge.runtime.rates import RateLimiter
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

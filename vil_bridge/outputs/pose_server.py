@@ -18,9 +18,9 @@ from vil_bridge.config.base import OutputConfigBase, custom
 from vil_bridge.config.bind_address import require_guard
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, TrackingState
+from vil_bridge.interfaces.ports import WorldView
+from vil_bridge.runtime.supervisor import Status
 
 _IDLE_NS: Final = 100 * NS_PER_MS
 

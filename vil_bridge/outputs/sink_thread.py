@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
-from vil_bridge.core.bulkhead import describe
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import FrameSink
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interfaces.bulkhead import describe
+from vil_bridge.interfaces.ports import FrameSink
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _JOIN_S: Final = 1.0
 
 
 class SinkThread(FrameSink):
-    """A :class:`~vil_bridge.core.ports.FrameSink` whose work never delays the camera's relay.
+    """A :class:`~vil_bridge.interfaces.ports.FrameSink` whose work never delays the camera's relay.
 
     Args:
         name: of the thread.

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
 from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform
-from vil_bridge.core.lens import rendered_model
-from vil_bridge.core.ports import CameraInfo, offered_variants
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
+from vil_bridge.interfaces.ports import CameraInfo, offered_variants
+from vil_bridge.optics.camera_sensor import ImageSensor, StereoDepth
+from vil_bridge.optics.lens import rendered_model
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
 from vil_bridge.pipeline.warp.moving_actors import MovingActor
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane

@@ -17,8 +17,6 @@ import numpy as np
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns, sooner
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pixel_formats import empty_picture
-from vil_bridge.core.ports import COMPENSATED, RAW, FrameSink, GraySink
 from vil_bridge.core.types import (
     ImageArray,
     Modality,
@@ -26,7 +24,9 @@ from vil_bridge.core.types import (
     RenderedImage,
     Stamps,
 )
+from vil_bridge.interfaces.ports import COMPENSATED, RAW, FrameSink, GraySink
 from vil_bridge.monitoring.rate_meter import Meter
+from vil_bridge.optics.pixel_formats import empty_picture
 from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import (
     CameraFrame,
@@ -390,8 +390,8 @@ def _gray_test(sink: FrameSink) -> Callable[[str], bool]:
 
 
 class FanOut:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its
-    kind.
+    """A :class:`~vil_bridge.interfaces.ports.FrameSink` that hands each picture to those that want
+    its kind.
 
     Sinks come and go while pictures flow, from any thread: one that was removed is not called any
     more.

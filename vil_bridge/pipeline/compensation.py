@@ -14,7 +14,6 @@ from msgspec import UNSET, UnsetType
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose, HeaderRace
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, pose_covariance_upper
-from vil_bridge.core.ports import COMPENSATED
 from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
@@ -27,6 +26,7 @@ from vil_bridge.core.types import (
     TrackingState,
     View,
 )
+from vil_bridge.interfaces.ports import COMPENSATED
 from vil_bridge.pipeline.actor_motions import moving_actors
 from vil_bridge.pipeline.camera import BridgeCamera, CameraPose, DisplayTarget
 from vil_bridge.pipeline.warp.compensator import Compensator

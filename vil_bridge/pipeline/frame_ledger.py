@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import UNSET
 
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
-from vil_bridge.core.ports import COMPENSATED, FrameSink, GraySink
 from vil_bridge.core.types import ImageArray, Stamps
+from vil_bridge.interfaces.ports import COMPENSATED, FrameSink, GraySink
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
 
@@ -155,8 +155,8 @@ def frame_row(header: FrameHeader, stamps: Stamps) -> FrameRow:
 
 
 class LedgerSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to
-    another one.
+    """A :class:`~vil_bridge.interfaces.ports.FrameSink` that records in the ledger what it hands on
+    to another one.
 
     A rendering that is shown again is not another frame, and has no row of its own.
     """

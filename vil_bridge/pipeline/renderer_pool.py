@@ -14,14 +14,14 @@ from functools import partial
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns, now_ns
-from vil_bridge.core.ports import RendererClient
-from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.interfaces.ports import RendererClient
 from vil_bridge.pipeline.assignment import Assigner, RendererPreference
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.poll_thread import POLL_MS, PollThread
 from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.world import World
 
 _CHECK_NS: Final = 100 * NS_PER_MS

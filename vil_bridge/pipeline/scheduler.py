@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.ports import RendererClient
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderRequest, View
+from vil_bridge.interfaces.ports import RendererClient
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.world import World
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import simplejpeg
 import zmq
 
-from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.protocols import opencv as cv2
 
 
@@ -21,7 +21,7 @@ class RawPicture(NamedTuple):
     """Pixels as bytes.
 
     Attributes:
-        format: name of a :class:`~vil_bridge.core.pixel_formats.PixelFormat`.
+        format: name of a :class:`~vil_bridge.optics.pixel_formats.PixelFormat`.
         rows: ``top_down`` or ``bottom_up``.
     """
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.voxel_box import DEPTH, MIDDLE
+from vil_bridge.interfaces.voxel_box import DEPTH, MIDDLE
 
 MOST_NODES: Final = 20_000_000
 """Largest tree that is read: about 1 GB of memory."""

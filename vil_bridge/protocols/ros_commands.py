@@ -14,7 +14,12 @@ from rosbags.typesys import get_types_from_msg
 from rosbags.typesys.store import Typestore
 
 from vil_bridge.core.errors import CommandFormatError
-from vil_bridge.core.setpoints import PositionSetpoint, RatesSetpoint, Setpoint, VelocitySetpoint
+from vil_bridge.interfaces.setpoints import (
+    PositionSetpoint,
+    RatesSetpoint,
+    Setpoint,
+    VelocitySetpoint,
+)
 
 _RATE_THRUST: Final = "mav_msgs/msg/RateThrust"
 _RATE_THRUST_DEFINITION: Final = (

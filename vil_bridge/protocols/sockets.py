@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.runtime.datagrams import Address
 
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _DATAGRAM_BYTES: Final = 65536

@@ -15,9 +15,9 @@ from typing import Final, Protocol, Self
 import serial
 
 from vil_bridge.core.clock import machine_ns, now_ns
-from vil_bridge.core.network import local_address, resolve
-from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.bound_peer import RETAINED_NS, BoundPeer, PeerAddress, place_of
+from vil_bridge.runtime.network import local_address, resolve
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

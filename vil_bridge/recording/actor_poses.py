@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vil_bridge.bodies.skeleton import place_of
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.recording.metadata import RecordedActor
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.sensor_readings import SensorDescription
+from vil_bridge.interfaces.ports import CameraInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
-from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.ports import DatagramSource, PoseSource
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
-from vil_bridge.recording.pcap import OVERHEAD_BYTES, PREAMBLE, encode_datagram
+from vil_bridge.interfaces.ports import DatagramSource, PoseSource
+from vil_bridge.protocols.pcap.pcap import OVERHEAD_BYTES, PREAMBLE, encode_datagram
+from vil_bridge.runtime.bounded_queue import BoundedQueue
+from vil_bridge.runtime.datagrams import Datagram
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.names import source_of
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import StampedEvent
 from vil_bridge.recording.reader import Recording
+from vil_bridge.runtime.delay_line import DelayLine
 
 LEAD_NS: Final = 100 * NS_PER_MS
 """Time to read the first events."""

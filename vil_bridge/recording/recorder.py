@@ -16,9 +16,9 @@ import msgspec
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray, SourceEvent
+from vil_bridge.interfaces.ports import FrameSink
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.message_writer import MessageWriter
 from vil_bridge.recording.metadata import RecordingFacts

@@ -13,12 +13,12 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.player import LEAD_NS, Player
 from vil_bridge.recording.reader import Recording
+from vil_bridge.runtime.supervisor import Status
 
 _TOGETHER_NS: Final = NS_PER_S
 

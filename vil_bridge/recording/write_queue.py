@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, SourceEvent
 from vil_bridge.recording.topics import EVENTS, LOG, picture_topic
+from vil_bridge.runtime.bounded_queue import BoundedQueue
 
 _MOST_EVENTS: Final = 20_000
 _MOST_LINES: Final = 1_000

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bridge_time import BridgeTime
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.scene_queries import SceneQueries
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.scene_queries import SceneQueries
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.monitoring.snapshot import SimulationView
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
 

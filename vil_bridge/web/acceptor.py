@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import peer_of
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import peer_of
 
 WRITE_TIMEOUT_MS: Final = 10_000
 """A peer that accepts no bytes for so long is disconnected."""

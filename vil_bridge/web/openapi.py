@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.web.auth.access import cookie_name, needed_role
 
 EXAMPLES: Final[dict[str, Any]] = {

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.network import http_url
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.threads import ContextThread
+from vil_bridge.runtime.network import http_url
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.web.acceptor import WRITE_TIMEOUT_MS
 
 if TYPE_CHECKING:

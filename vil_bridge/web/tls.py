@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.secret_file import refuse_shared
+from vil_bridge.runtime.secret_file import refuse_shared
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

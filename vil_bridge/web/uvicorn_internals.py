@@ -25,8 +25,8 @@ from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from vil_bridge.core.clock import machine_ns
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import RateLimiter
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import RateLimiter
 from vil_bridge.web.acceptor import WRITE_TIMEOUT_MS, ConnectionAcceptor
 from vil_bridge.web.live.frames import POST
 

@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 import numpy as np
 
+from vil_bridge.bodies.skeleton import body_parents
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_to_matrix
-from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
 HORIZON_S: Final = 0.5

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.bodies.skeleton import global_to_local, place_bone
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
-from vil_bridge.core.skeleton import global_to_local, place_bone
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import RoomFrame
@@ -73,7 +73,7 @@ class SkeletonTrack:
     ) -> None:
         """Store a frame of a room; the subject counts as tracked while its hips are.
 
-        Hips are the bone of :func:`~vil_bridge.core.skeleton.place_of`, the root where none are
+        Hips are the bone of :func:`~vil_bridge.bodies.skeleton.place_of`, the root where none are
         recognised. Bones that were not seen, or are no poses, keep their last pose relative to the
         parent. Hips that moved further than a human can are rejected, or start the history over
         when they stay there.

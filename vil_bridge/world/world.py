@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.bodies.skeleton import place_of
 from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,

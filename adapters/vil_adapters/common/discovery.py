@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.network import host_and_port
-from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.types import SourceEvent, SourceFrame
+from vil_bridge.interfaces.ports import FoundSource
+from vil_bridge.runtime.network import host_and_port
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from vil_adapters.common.reports import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit
+from vil_bridge.runtime.supervisor import Status
 
 
 class FrameVerdict(Enum):

@@ -17,13 +17,13 @@ from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_bridge.config.transport import TransportConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
 from vil_bridge.protocols.transports import Transport, open_transport
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

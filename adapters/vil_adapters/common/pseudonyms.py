@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Address
 from typing import Final
 
-from vil_bridge.core.datagrams import Address
+from vil_bridge.runtime.datagrams import Address
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST_PART: Final = 3

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceReset
+from vil_bridge.interfaces.ports import Emit
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

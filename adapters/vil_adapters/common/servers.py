@@ -7,7 +7,7 @@ import os
 from typing import Final
 
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.network import local_address, resolve
+from vil_bridge.runtime.network import local_address, resolve
 
 _TROUBLES: Final = {
     errno.ECONNREFUSED: "refused: that computer is up, but nothing listens there",

@@ -11,12 +11,12 @@ from vil_adapters.common.callbacks import guarded
 from vil_adapters.common.reports import DropLog, ExpectedSubjects
 from vil_adapters.common.servers import find, route
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.datagrams import Datagram, Tap
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.protocols.sockets import udp_socket, waiting_datagrams
+from vil_bridge.runtime.datagrams import Datagram, Tap
+from vil_bridge.runtime.supervisor import Status
 
 _HOUSEKEEPING_S: Final = 0.1
 _WAITING_NS: Final = 1 * NS_PER_S

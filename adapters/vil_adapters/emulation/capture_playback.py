@@ -11,9 +11,9 @@ from typing import Final
 
 from vil_adapters.common.callbacks import guarded
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
-from vil_bridge.core.datagrams import Datagram
-from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.runtime.datagrams import Datagram
+from vil_bridge.runtime.delay_line import DelayLine
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.delay_line import DelayLine
-from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame
+from vil_bridge.interfaces.faults import Delivery, Faults, SubjectFaults
+from vil_bridge.interfaces.ports import MocapMotion
+from vil_bridge.runtime.delay_line import DelayLine
 
 Send = Callable[[bytes], None]
 

@@ -14,7 +14,7 @@ from vil_adapters.emulation.mavlink_autopilot import EmulatedAutopilot
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.ports import InertialMotion
+from vil_bridge.interfaces.ports import InertialMotion
 from vil_bridge.protocols.mavlink import framing
 
 _TICK_NS: Final = 3_500_000

@@ -11,11 +11,11 @@ from vil_adapters.mavlink_imu.codec import (
     from_message,
 )
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport
+from vil_bridge.runtime.supervisor import Status
 
 
 class MavlinkImuSource(MavlinkSource[MavlinkImuConfig]):

@@ -13,11 +13,11 @@ from serial.tools import list_ports
 from vil_adapters.common.discovery import LOOPBACK
 from vil_adapters.common.mavlink_session import HEARTBEAT, OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
-from vil_bridge.core.network import host_and_port, resolve
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.interfaces.ports import FoundSource
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import UdpTransport
+from vil_bridge.runtime.network import host_and_port, resolve
 
 _PORT: Final[int] = MavlinkVehicleConfig.model_fields["port"].default
 _POLL_S: Final = 0.05

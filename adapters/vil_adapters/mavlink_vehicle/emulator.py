@@ -18,12 +18,12 @@ from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_vehicle.config import VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.datagrams import Address
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.sockets import udp_socket, waiting_datagrams
+from vil_bridge.runtime.datagrams import Address
 
 _SENT: Final[dict[str, tuple[type[mavlink.Body], ...]]] = {
     "odometry": (mavlink.Odometry,),

@@ -15,11 +15,11 @@ from vil_adapters.mavlink_vehicle.convert import (
     healthy,
 )
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport
+from vil_bridge.runtime.supervisor import Status
 
 PoseKind = Literal["odometry", "local-position"]
 MESSAGES_OF: Final[dict[PoseKind, tuple[type[mavlink.Body], ...]]] = {

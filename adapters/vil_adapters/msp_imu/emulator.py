@@ -15,7 +15,7 @@ from typing import Final
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.msp_imu.convert import to_counts
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.ports import InertialMotion
+from vil_bridge.interfaces.ports import InertialMotion
 from vil_bridge.protocols import msp
 
 _READ_BYTES: Final = 4096

@@ -14,11 +14,11 @@ from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols import msp
 from vil_bridge.protocols.transports import Transport, TransportReader, open_serial, open_tcp
+from vil_bridge.runtime.supervisor import Status
 
 _HOUSEKEEPING_S: Final = 0.05
 _UNANSWERED_NS: Final = 100 * NS_PER_MS

@@ -12,9 +12,9 @@ from typing import Final
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 _HOUSEKEEPING_S: Final = 0.25
 _SILENT_NS: Final = NS_PER_S

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple, Self
 from vil_adapters.common.callbacks import guarded
 from vil_adapters.emulation.capture_playback import Playback
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError
 from vil_bridge.protocols.natnet.codec import (
     TICKS_SINCE,
@@ -32,6 +31,7 @@ from vil_bridge.protocols.natnet.codec import (
     message_id,
 )
 from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
+from vil_bridge.runtime.datagrams import Address, Datagram
 
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256

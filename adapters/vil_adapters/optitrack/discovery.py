@@ -16,9 +16,7 @@ from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.diagnostics import dotted
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
-from vil_bridge.core.network import host_and_port, resolve
-from vil_bridge.core.ports import FoundSource, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import FoundSource, SourceContext
 from vil_bridge.protocols.natnet.codec import (
     Connect,
     MessageId,
@@ -27,6 +25,8 @@ from vil_bridge.protocols.natnet.codec import (
     encode_connect,
     message_id,
 )
+from vil_bridge.runtime.network import host_and_port, resolve
+from vil_bridge.runtime.supervisor import Status
 
 _PORT: Final[int] = OptitrackConfig.model_fields["command_port"].default
 _ANSWER_SHARE: Final = 0.3

@@ -20,10 +20,9 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.natnet.clients import ClientTable, Subscriptions
 from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
@@ -32,6 +31,7 @@ from vil_bridge.protocols.natnet.model_codec import encode_models
 from vil_bridge.protocols.natnet.responder import NatNetResponder, ResponderHooks
 from vil_bridge.protocols.natnet.streamed import subscribed
 from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
+from vil_bridge.runtime.datagrams import Address
 
 _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
+from vil_bridge.bodies.skeleton import global_to_local
 from vil_bridge.core.geometry import q_conj, q_rotate
-from vil_bridge.core.ports import MocapMotion
-from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.natnet.axes import UpAxis, zup_to_streamed
 from vil_bridge.protocols.natnet.codec import TICKS_SINCE, Version
 from vil_bridge.protocols.natnet.frame import (

@@ -23,9 +23,9 @@ from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_fac
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
 from vil_bridge.protocols.natnet.codec import (
     BITSTREAM_SINCE,
@@ -35,6 +34,7 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.protocols.natnet.model_codec import decode_models
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

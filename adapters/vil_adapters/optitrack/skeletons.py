@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.optitrack.labels import BONE_MASK
-from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
+from vil_bridge.bodies.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.protocols.natnet.axes import UpAxis, streamed_to_zup
 from vil_bridge.protocols.natnet.model import SkeletonDescription

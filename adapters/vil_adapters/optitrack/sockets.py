@@ -8,11 +8,11 @@ from typing import Final
 
 from vil_adapters.common.servers import trouble_text
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.datagrams import Address, Datagram, Tap
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.network import resolve
 from vil_bridge.protocols.natnet.codec import MessageId, encode
 from vil_bridge.protocols.sockets import multicast_receiver, read_check, udp_socket
+from vil_bridge.runtime.datagrams import Address, Datagram, Tap
+from vil_bridge.runtime.network import resolve
 
 _DATAGRAM_BYTES: Final = 65536
 _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)

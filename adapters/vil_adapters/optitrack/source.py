@@ -24,13 +24,13 @@ from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
-from vil_bridge.core.datagrams import Address, Tap
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols.natnet.codec import MessageId, ServerInfo, encode, message_id
 from vil_bridge.protocols.natnet.frame import Suffix
+from vil_bridge.runtime.datagrams import Address, Tap
+from vil_bridge.runtime.supervisor import Status
 
 _HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 _SILENCE_NS: Final = 1 * NS_PER_S

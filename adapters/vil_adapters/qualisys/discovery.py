@@ -20,8 +20,8 @@ from vil_adapters.qualisys.connection import connect
 from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.network import host_and_port
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.interfaces.ports import FoundSource
+from vil_bridge.runtime.network import host_and_port
 
 _DEFAULT_PORT: Final = 22223
 _LOOPBACK: Final = "127.0.0.1"

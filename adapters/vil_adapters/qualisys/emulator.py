@@ -27,8 +27,8 @@ from vil_adapters.qualisys.convert import describe, generate
 from vil_adapters.qualisys.parameters import Parameters, encode_parameters
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.sockets import udp_socket
 
 Destination = tuple[str, int]

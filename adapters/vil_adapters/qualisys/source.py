@@ -18,8 +18,8 @@ from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 _RETRY_S: Final = 0.25
 _HOUSEKEEPING_S: Final = 0.05

@@ -16,10 +16,10 @@ import numpy as np
 
 from vil_adapters.recording.model import Bodies, MotionFile, RecordedSkeleton
 from vil_adapters.recording.text import read_lines, table, wrong
+from vil_bridge.bodies.skeleton import local_to_global
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_exp, q_mul, yup_to_zup
-from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, SkeletonModel
 
 _MOST_JOINTS: Final = 1000

@@ -18,8 +18,13 @@ import numpy as np
 from vil_adapters.recording.marker_files import METRES, markers_to_room, slashed
 from vil_adapters.recording.model import Bodies, MarkerTrack, MotionFile, RecordedSkeleton
 from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
+from vil_bridge.bodies.skeleton import (
+    global_to_local,
+    local_to_global,
+    parents_first,
+    trusted_below,
+)
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
-from vil_bridge.core.skeleton import global_to_local, local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
 
 _MOST_HEADER_ROWS: Final = 12

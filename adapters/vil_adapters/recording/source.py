@@ -14,10 +14,10 @@ from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import MotionFile
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.delay_line import DelayLine
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceFrame, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.delay_line import DelayLine
+from vil_bridge.runtime.supervisor import Status
 
 
 class RecordingSource:

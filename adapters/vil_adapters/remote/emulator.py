@@ -7,11 +7,11 @@ from collections import Counter
 
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.remote.config import RemoteEmulatorConfig
+from vil_bridge.bodies.skeleton import place_of
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
-from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, TrackingState
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,

@@ -12,9 +12,8 @@ from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.remote.convert import FederationConverter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ClockExchange
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.protocols.federation.messages import (
     ClockMessage,
     Description,
@@ -29,6 +28,7 @@ from vil_bridge.protocols.federation.messages import (
     message_kind,
 )
 from vil_bridge.protocols.federation.zmq_link import SubscriberLink
+from vil_bridge.runtime.supervisor import Status
 
 LATE_NS: Final = 250 * NS_PER_MS
 """A frame that certainly spent longer on its way is dropped.

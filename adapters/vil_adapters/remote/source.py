@@ -13,8 +13,7 @@ from vil_adapters.remote.session import FederationSession
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError, SourceUnavailable
 from vil_bridge.core.installation import install_command
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols.federation.zmq_link import (
     OnMessage,
     Refusal,
@@ -22,6 +21,7 @@ from vil_bridge.protocols.federation.zmq_link import (
     ZmqSubscriberLink,
 )
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
+from vil_bridge.runtime.supervisor import Status
 
 _PATIENCE_S: Final = 1.0
 _CURES: Final = {

@@ -31,9 +31,9 @@ from vil_adapters.vicon.blocks import (
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.compiled_segments import IS_COMPILED, SegmentRows
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, Table, decode_segments
+from vil_bridge.bodies.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_zup
-from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import (
     BoolArray,
     FloatArray,

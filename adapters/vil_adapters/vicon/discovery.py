@@ -11,8 +11,8 @@ from vil_adapters.common.discovery import SubjectRates, ask_each
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import FoundSource, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import FoundSource, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 _PORT: Final[int] = ViconConfig.model_fields["port"].default
 

@@ -34,8 +34,8 @@ from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.emulator_clients import Client
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.sockets import send_multicast_from, tcp_listener, udp_socket
 
 _ID_STEP: Final = 100

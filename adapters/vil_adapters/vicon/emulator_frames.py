@@ -46,11 +46,11 @@ from vil_adapters.vicon.blocks import (
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.segments import Table, encode_segments, row_type
+from vil_bridge.bodies.skeleton import global_to_local
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_log, q_to_matrix, zup_to_yup
-from vil_bridge.core.ports import MocapMotion
-from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import FloatArray, Markers, MotionFrame, SkeletonModel
+from vil_bridge.interfaces.ports import MocapMotion
 
 _SEGMENT_TYPES: Final = (LOCAL_SEGMENTS.type, GLOBAL_SEGMENTS.type, LIGHTWEIGHT_SEGMENTS.type)
 _LATENCY_PARTS: Final = (("Camera Readout", 0.35), ("Processing", 0.5), ("Streaming", 0.15))

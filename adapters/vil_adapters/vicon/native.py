@@ -17,8 +17,8 @@ from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 _LIBRARIES: Final = ("vicon_dssdk", "pyvicon_datastream")
 _WORKER: Final = "vil_adapters.vicon.native_worker"

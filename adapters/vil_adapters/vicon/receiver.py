@@ -24,8 +24,8 @@ from vil_adapters.vicon.codec import CONTENTS, Blocks
 from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks, ticks_to_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit
+from vil_bridge.runtime.supervisor import Status
 
 
 class BlockCache:

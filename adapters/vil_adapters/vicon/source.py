@@ -46,9 +46,9 @@ from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols.sockets import multicast_receiver, waiting_datagrams
+from vil_bridge.runtime.supervisor import Status
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_exp, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.runtime.datagrams import Address, Datagram
 
 _BLOCK: Final = Struct("<IB")
 _ITEM_HEADER: Final = Struct("<BH")

@@ -13,8 +13,8 @@ from vil_adapters.vicon.config import TrackerUdpEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects, euler_xyz
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.sockets import udp_socket
 
 _HEADER_BYTES: Final = 5

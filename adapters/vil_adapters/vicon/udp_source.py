@@ -6,10 +6,10 @@ from vil_adapters.common.frame_order import FrameFilter, FrameVerdict
 from vil_adapters.common.udp_listener import UdpListener
 from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, read_objects
 from vil_adapters.vicon.config import TrackerUdpConfig
-from vil_bridge.core.datagrams import Tap
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.datagrams import Tap
+from vil_bridge.runtime.supervisor import Status
 
 
 class TrackerUdpSource:

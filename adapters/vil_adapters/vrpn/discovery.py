@@ -12,7 +12,7 @@ from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import connect
 from vil_adapters.vrpn.convert import subject_name
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.interfaces.ports import FoundSource
 from vil_bridge.protocols.vrpn.codec import COOKIE, POSE, decode_pose
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import Incoming

@@ -8,10 +8,10 @@ from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
 from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_conj, q_mul
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.vrpn.codec import (
     POSE,
     VELOCITY,

@@ -14,9 +14,7 @@ from vil_adapters.vrpn.convert import VrpnFrame, subject_name
 from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
-from vil_bridge.core.network import local_address, resolve
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.protocols.vrpn.codec import (
     COOKIE,
     PING,
@@ -28,6 +26,8 @@ from vil_bridge.protocols.vrpn.codec import (
 )
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing, ResolvedMessage
+from vil_bridge.runtime.network import local_address, resolve
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_benchmarks.report import Row
+from vil_bridge.bodies.skeleton import place_of
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx, yaw_matrix
-from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,

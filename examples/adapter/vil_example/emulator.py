@@ -6,8 +6,8 @@ import contextlib
 import socket
 
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 from vil_bridge.protocols.sockets import udp_socket
 from vil_example.codec import encode
 from vil_example.config import ExampleEmulatorConfig

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vil_adapters.common.frame_order import FrameFilter
 from vil_adapters.common.udp_listener import UdpListener
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 from vil_example.codec import decode
 from vil_example.config import ExampleConfig
 from vil_example.convert import to_frame

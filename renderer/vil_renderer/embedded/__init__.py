@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from vil_bridge.core.event_camera import EventCamera, Events
+    from vil_bridge.optics.event_camera import EventCamera, Events
     from vil_renderer.embedded.assets.importers import load_asset
     from vil_renderer.embedded.assets.model import Asset
     from vil_renderer.embedded.engine.opengl import OpenGL
@@ -99,7 +99,7 @@ _HOMES: Final = {
 }
 _HOME_OF: Final = {
     **{name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()},
-    **dict.fromkeys(("EventCamera", "Events"), "vil_bridge.core.event_camera"),
+    **dict.fromkeys(("EventCamera", "Events"), "vil_bridge.optics.event_camera"),
 }
 
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
-from vil_bridge.core.scene_queries import PictureBefore
-from vil_bridge.core.tone_curve import TONE_CURVE
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,
@@ -28,6 +26,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.core.weather import FINE, Weather
+from vil_bridge.interfaces.scene_queries import PictureBefore
+from vil_bridge.optics.tone_curve import TONE_CURVE
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.engine.context import describe

@@ -1,6 +1,6 @@
 """Solid parts of a scene for a simulation.
 
-Implements ``vil_bridge.core.solid_world.SolidWorld``.
+Implements ``vil_bridge.interfaces.solid_world.SolidWorld``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.interfaces.solid_world import SceneEdit, SweptContact
 from vil_renderer.embedded.edited_objects import EditedObjects
 from vil_renderer.embedded.geometry.fcl_shapes import ReusedShapes
 from vil_renderer.embedded.geometry.separation import Sphere, closest_on_triangles

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
+from vil_bridge.optics.pixel_formats import FORMAT_OF, RGB8
 from vil_renderer.connection import PendingRequest, RendererConnection
 from vil_renderer.flightgoggles.codec import TOPIC, WrittenPose, decode_header, encode_pose
 from vil_renderer.flightgoggles.compiled_writer import pose_writer

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, PIXEL_FORMATS, RGB8, PixelFormat
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF, GRAY8, PIXEL_FORMATS, RGB8, PixelFormat
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     MAX_CAMERAS,
@@ -51,7 +51,7 @@ class WireView:
 
     Attributes:
         index: place in the request's camera list, None when the renderer does not say (v1, v2).
-        pixels: as one of :mod:`vil_bridge.core.pixel_formats`; what came as a message part is a
+        pixels: as one of :mod:`vil_bridge.optics.pixel_formats`; what came as a message part is a
             view of the received buffer, its rows flipped by a negative stride, except for depth16.
         valid: mask of a picture that has one, (h, w).
     """

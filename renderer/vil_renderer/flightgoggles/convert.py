@@ -22,8 +22,6 @@ from vil_bridge.core.geometry import (
     unity_to_enu_flu,
 )
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
-from vil_bridge.core.tone_curve import TONE_CURVE
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -40,6 +38,8 @@ from vil_bridge.core.types import (
     View,
 )
 from vil_bridge.core.weather import Weather
+from vil_bridge.optics.pixel_formats import FORMAT_OF, RGB8
+from vil_bridge.optics.tone_curve import TONE_CURVE
 from vil_bridge.protocols import opencv as cv2
 from vil_renderer.flightgoggles.codec import WireView, WrittenPose
 from vil_renderer.flightgoggles.messages import (

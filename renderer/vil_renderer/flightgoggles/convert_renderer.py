@@ -22,7 +22,6 @@ from vil_bridge.core.geometry import (
     unity_to_optical,
 )
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_bridge.core.types import (
     DEPTH_NO_HIT,
     DEPTH_UNITS_PER_M,
@@ -43,6 +42,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.core.weather import Weather
+from vil_bridge.optics.pixel_formats import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_renderer.colour_views import (
     depth_to_grey,
     flow_to_colour,

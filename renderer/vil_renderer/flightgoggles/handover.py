@@ -17,8 +17,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import View
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_bridge.protocols.shared_memory import RingAddress, RingReader, RingWriter
 from vil_renderer.flightgoggles.codec import (
     WireView,

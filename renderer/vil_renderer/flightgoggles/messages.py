@@ -275,7 +275,7 @@ class SlotMessage(Struct, kw_only=True):
 class AnswerExtension(Struct, kw_only=True):
     """Our key in the answer.
 
-    The renderer, its render time, size (w, h) and format (``vil_bridge.core.pixel_formats``) of
+    The renderer, its render time, size (w, h) and format (``vil_bridge.optics.pixel_formats``) of
     each image, the ring buffer that is offered, the slot that holds the images, and the surfaces
     near the cameras that asked for them.
     """

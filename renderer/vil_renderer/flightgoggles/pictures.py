@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixel_formats import FORMAT_OF, PixelFormat
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF, PixelFormat
 
 _DEPTH: Final = FORMAT_OF[Modality.DEPTH]
 _HALF_EXPONENT: Final = 0x7C00
@@ -24,7 +24,7 @@ _KNOWN_LAYOUTS: Final = 256
 
 
 class PixelImage(NamedTuple):
-    """Pixels in one of the formats of :mod:`vil_bridge.core.pixel_formats`, top row first, and
+    """Pixels in one of the formats of :mod:`vil_bridge.optics.pixel_formats`, top row first, and
     where they are valid.
     """
 

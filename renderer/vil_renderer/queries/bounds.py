@@ -10,8 +10,8 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import FloatArray, Modality, View
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
 from vil_renderer.queries.messages import (
     MOST_BYTES,
     MOST_MARKED_POINTS,

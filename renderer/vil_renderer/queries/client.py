@@ -15,14 +15,6 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import (
-    PictureBefore,
-    QueriedObject,
-    RayHits,
-    SceneMarker,
-    SceneMesh,
-)
-from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import (
     BoolArray,
     FloatArray,
@@ -31,6 +23,14 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.interfaces.scene_queries import (
+    PictureBefore,
+    QueriedObject,
+    RayHits,
+    SceneMarker,
+    SceneMesh,
+)
+from vil_bridge.interfaces.solid_world import SceneEdit
 from vil_renderer.queries.bounds import (
     check_marker,
     check_views,
@@ -70,7 +70,7 @@ _FIRST_ACTOR: Final = 32768
 
 
 class EmbeddedSceneQueries:
-    """Implementation of :class:`~vil_bridge.core.scene_queries.SceneQueries`.
+    """Implementation of :class:`~vil_bridge.interfaces.scene_queries.SceneQueries`.
 
     Args:
         name: for messages.

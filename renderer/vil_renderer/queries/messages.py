@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.scene_queries import PictureBefore, SceneMarker
 from vil_bridge.core.types import View, WorldSnapshot
+from vil_bridge.interfaces.scene_queries import PictureBefore, SceneMarker
 
 MOST_VIEWS: Final = 64
 MOST_PIXELS_ALONG: Final = 4096
@@ -148,7 +148,7 @@ Question = (
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
-    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it.
+    """One object, as :class:`vil_bridge.interfaces.scene_queries.QueriedObject` has it.
 
     ``moves`` by itself, on a path.
     """

@@ -11,8 +11,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from vil_bridge.core.physical_ranges import PhysicalRange
 from vil_simulation.airsim.quantities import range_of
+from vil_simulation.vehicles.physical_ranges import PhysicalRange
 
 _PLACE: Final = re.compile(r" - at `\$(.*)`$")
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")

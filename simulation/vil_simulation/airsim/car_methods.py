@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_rotate
-from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
 from vil_simulation.airsim.methods import NoSuchVehicle, method
 from vil_simulation.airsim.values import CarControls, CarState
 from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles, kinematics_of

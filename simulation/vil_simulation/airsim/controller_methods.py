@@ -5,7 +5,7 @@ microsoft/AirSim, SimpleFlightApi.hpp.
 
 from __future__ import annotations
 
-from vil_bridge.core.vehicle_moves import Loop, LoopGains
+from vil_bridge.interfaces.vehicle_moves import Loop, LoopGains
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.values import AxisGains
 from vil_simulation.airsim.vehicles import ServedVehicles

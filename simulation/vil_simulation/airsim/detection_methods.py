@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.interfaces.scene_queries import QueriedObject
 from vil_simulation.airsim.cameras import ServedCameras
 from vil_simulation.airsim.expressions import Pattern, wildcards
 from vil_simulation.airsim.frames import frd_of, mounted_quaternion_of

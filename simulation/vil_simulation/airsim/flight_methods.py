@@ -12,10 +12,9 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.physical_ranges import TIMEOUT
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_moves import (
     MOST_POINTS,
     AttitudeMove,
     HomeMove,
@@ -52,6 +51,7 @@ from vil_simulation.airsim.quantities import (
 from vil_simulation.airsim.values import Points, Vector3r, YawMode
 from vil_simulation.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_simulation.vehicles.environment.geodesy import GeoOrigin
+from vil_simulation.vehicles.physical_ranges import TIMEOUT
 
 _FORWARD_ONLY: Final = 1
 _POLL_S: Final = 0.01

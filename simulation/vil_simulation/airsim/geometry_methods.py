@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import SceneMesh
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.interfaces.scene_queries import SceneMesh
 from vil_simulation.airsim.frames import ned_of, ned_points, quaternion_of, world_of
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.msgpack_rpc import Packed

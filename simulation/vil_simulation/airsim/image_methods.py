@@ -16,8 +16,8 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import PictureBefore
 from vil_bridge.core.types import Modality, RenderedImage, View
+from vil_bridge.interfaces.scene_queries import PictureBefore
 from vil_simulation.airsim.cameras import ServedCameras
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.msgpack_rpc import Packed

@@ -11,8 +11,8 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_to_matrix
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
 from vil_simulation.airsim.clock_methods import FRAME_HZ
 from vil_simulation.airsim.frames import attitude_of, world_of, world_points
 from vil_simulation.airsim.methods import method

@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
-from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
 from vil_bridge.core.types import FloatArray
+from vil_bridge.runtime.access_tokens import Role
 from vil_simulation.airsim.argument_errors import problem_of
 from vil_simulation.airsim.msgpack_rpc import Caller, RpcError
 from vil_simulation.airsim.needed_roles import needed_role

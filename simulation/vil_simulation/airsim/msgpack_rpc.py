@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, cast
 import msgpack
 import msgspec
 
-from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_simulation.airsim.msgpack_nesting import NestingLimit
 from vil_simulation.airsim.turns import NEXT_TO_PICTURES, STEP_S, Shares, TurnAccount, Turns
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 
 READINGS: Final = frozenset(
     {

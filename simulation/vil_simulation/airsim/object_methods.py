@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.scene_queries import QueriedObject
 from vil_simulation.airsim.expressions import matching
 from vil_simulation.airsim.frames import ned_of, quaternion_of, transform_of
 from vil_simulation.airsim.methods import method

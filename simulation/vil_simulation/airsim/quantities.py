@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from vil_bridge.core import physical_ranges as ranges
-from vil_bridge.core.physical_ranges import PhysicalRange
+from vil_simulation.vehicles import physical_ranges as ranges
+from vil_simulation.vehicles.physical_ranges import PhysicalRange
 
 _RANGE: Final = "range"
 

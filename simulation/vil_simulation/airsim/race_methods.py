@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course, CourseGate
 from vil_bridge.core.geometry import Transform, q_mul
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.courses.course import Course, CourseGate
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
 from vil_simulation.airsim.frames import ned_of, quaternion_of
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.values import Pose, Vector3r

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.vehicle_moves import AttitudeMove, ManualMove, MoveEnd, StickPositions, YawGoal
+from vil_bridge.interfaces.vehicle_moves import (
+    AttitudeMove,
+    ManualMove,
+    MoveEnd,
+    StickPositions,
+    YawGoal,
+)
 from vil_simulation.airsim.flight_methods import FlightMethods, yaw_goal
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.quantities import Duration, StickScale

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import (
+from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.interfaces.scene_queries import (
     PictureBefore,
     QueriedObject,
     RayHits,
@@ -20,8 +21,7 @@ from vil_bridge.core.scene_queries import (
     SceneMesh,
     SceneQueries,
 )
-from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
-from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
+from vil_bridge.interfaces.weather_returns import hits_in, rays_in, weather_at
 from vil_simulation.airsim.object_ids import ObjectIds
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from vil_bridge.core.access_tokens import Role
-from vil_bridge.core.scene_queries import SceneQueries
+from vil_bridge.interfaces.scene_queries import SceneQueries
+from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.services.service import ClockControl
 from vil_simulation.airsim.accepted_methods import AcceptedMethods
 from vil_simulation.airsim.added_vehicles import AS_AIRSIM, AddedOptions, AddVehicleMethods

@@ -11,12 +11,12 @@ import numpy as np
 
 from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
-from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ConfigError, SinkError
-from vil_bridge.core.heap import exempt_from_collector
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ActorKind
+from vil_bridge.runtime.access_tokens import Role
+from vil_bridge.runtime.heap import exempt_from_collector
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.services.service import ServiceHost
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding

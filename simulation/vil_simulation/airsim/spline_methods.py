@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import MOST_SPLINE_POINTS, SplineMove, TrackerGains
+from vil_bridge.interfaces.vehicle_moves import MOST_SPLINE_POINTS, SplineMove, TrackerGains
 from vil_simulation.airsim.flight_methods import FlightMethods
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.quantities import Duration, MetresPerSecond, MetresPerSecond2, Share

@@ -12,8 +12,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import VehiclePlacement
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_moves import VehiclePlacement
 from vil_simulation.airsim.frames import body_of, ned_of, transform_of, world_of
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.values import (

@@ -14,7 +14,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-from vil_bridge.core.physical_ranges import POSITION, QUATERNION
 from vil_bridge.core.types import FloatArray
 from vil_simulation.airsim.methods import ArrayOf
 from vil_simulation.airsim.msgpack_rpc import Packed
@@ -37,6 +36,7 @@ from vil_simulation.airsim.quantities import (
     TimeStamp,
     WindSpeed,
 )
+from vil_simulation.vehicles.physical_ranges import POSITION, QUATERNION
 
 NAN: Final = math.nan
 AxisGains = tuple[Gain, Gain, Gain]

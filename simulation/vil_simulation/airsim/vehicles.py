@@ -15,10 +15,10 @@ import numpy as np
 
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate, q_to_euler_zyx, turned
-from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import ActorState, FloatArray, Lighting, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.core.weather import Weather
+from vil_bridge.interfaces.ports import WorldView
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_simulation.airsim.frames import frd_of, ned_of, quaternion_of
 from vil_simulation.airsim.methods import NoSuchVehicle, shown
 from vil_simulation.airsim.settings import CameraSettings, SensorSettings

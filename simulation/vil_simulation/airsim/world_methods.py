@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from vil_bridge.core.text import printable_lines
-from vil_bridge.core.vehicle_moves import Point, VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import Point, VehicleDisturbance
 from vil_simulation.airsim.frames import world_of
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.values import ForceNed, Vector3r, WindNed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exit_codes import explained_disk_errors
-from vil_bridge.cli.options import Profile
+from vil_bridge.cli.disk_errors import explained_disk_errors
+from vil_renderer.cli.options import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

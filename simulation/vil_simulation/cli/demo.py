@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.core.installation import install_command
+from vil_bridge.runtime.exit_codes import Exit
 
 
 def demo(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from vil_bridge.cli.connect import TokenFile, Where, reach
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
+from vil_bridge.runtime.exit_codes import Exit
 
 
 def fly(

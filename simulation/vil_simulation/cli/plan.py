@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.connect import TokenFile
-from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
+from vil_bridge.runtime.exit_codes import Exit
 from vil_simulation.cli.plan_bridge import (
     Fov,
     LiveMap,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.connect import reach
-from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.runtime.exit_codes import Exit
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.default_verb import DefaultVerbGroup
-from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 from vil_bridge.core.installation import install_command
 from vil_simulation.cli.race_report import report
 
 if TYPE_CHECKING:
-    from vil_bridge.core.course import Course
+    from vil_bridge.courses.course import Course
     from vil_simulation.race.results import RaceEpisode, RaceResult
     from vil_simulation.race.simulated_race import PilotFactory
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.disk_errors import explained_disk_errors
 
 
 def report(

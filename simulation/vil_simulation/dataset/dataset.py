@@ -26,9 +26,9 @@ from vil_bridge import __version__
 from vil_bridge.config.error_report import read_tree
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.output_folder import begin_folder
+from vil_bridge.offline.files import SUMS, digest, folder_digest, write_sums, write_whole
 from vil_bridge.protocols.euroc import FILE_COLUMNS, TABLE, find_mocap
-from vil_bridge.tools.offline.files import SUMS, digest, folder_digest, write_sums, write_whole
+from vil_bridge.runtime.output_folder import begin_folder
 from vil_simulation.dataset.executors import (
     Executor,
     ProcessExecutor,

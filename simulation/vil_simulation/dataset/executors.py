@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.tools.offline.files import write_whole
+from vil_bridge.offline.files import write_whole
 from vil_simulation.dataset.frames import Shard
 from vil_simulation.dataset.plan import DatasetPlan
 from vil_simulation.dataset.shard_renderer import ShardRenderer, ShardResult

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from vil_bridge.tools.offline.files import write_whole
+from vil_bridge.offline.files import write_whole
 from vil_simulation.dataset.gate_labels import CORNERS
 from vil_simulation.dataset.shard_renderer import FRAMES, GATES, SetCamera
 

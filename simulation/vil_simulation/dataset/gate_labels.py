@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.course import CourseGate
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.lens import distort, rendered_model, undistort
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.courses.course import CourseGate
+from vil_bridge.optics.lens import distort, rendered_model, undistort
 from vil_renderer.embedded.optics.camera import NEAR_M
 from vil_renderer.embedded.optics.lens import in_picture, project
 

@@ -17,8 +17,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_normalize
 from vil_bridge.core.types import ActorKind, FloatArray, WorldSnapshot
+from vil_bridge.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.recording.reader import Recording
-from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.world.world import World
 from vil_simulation.dataset.plan import RecordedPath
 from vil_simulation.dataset.trajectories import true_state

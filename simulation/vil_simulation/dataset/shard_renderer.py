@@ -21,9 +21,9 @@ from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.core.weather import FINE
+from vil_bridge.offline.files import encoded, suffix_of
 from vil_bridge.protocols.euroc import ROOT, TABLE, camera_folder
-from vil_bridge.tools.offline.files import encoded, suffix_of
-from vil_bridge.tools.offline.renderer import open_renderer
+from vil_renderer.offline_renderer import open_renderer
 from vil_simulation.dataset.frames import DatasetFrame, Shard
 from vil_simulation.dataset.gate_labels import CORNERS, gate_labels
 from vil_simulation.dataset.plan import DatasetPlan

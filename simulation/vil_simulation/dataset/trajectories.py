@@ -15,8 +15,8 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_rotate
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Trajectory
 from vil_simulation.dataset.plan import CirclePath, RacePath, WaypointsPath
 from vil_simulation.vehicles.control.airframe import RotorAirframe
 from vil_simulation.vehicles.control.flatness import flat

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from vil_bridge.core.ports import CameraInfo
+from vil_adapters.lab.motions import Scenario
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.protocols import opencv as cv2
-from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer import embedded
 
 _CORNERS = 200

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, ImageArray
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.protocols import opencv as cv2
 from vil_simulation.demo.collect import StreamReader
 from vil_simulation.demo.evaluate import Delivered, Evaluation, Evaluator

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vil_adapters.lab.motions import Scenario
 from vil_bridge import registry
 from vil_bridge.assembly.world import camera_info
 from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.lab.motions import Scenario
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_simulation.demo.child_processes import ProcessGroup, free_ports
 from vil_simulation.demo.collect import StreamReader
 from vil_simulation.demo.evaluate import Delivered, Evaluation, Evaluator

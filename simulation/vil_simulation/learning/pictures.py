@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     ActorKind,
@@ -23,6 +22,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.courses.course import Course
 
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, Scene

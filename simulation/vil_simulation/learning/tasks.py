@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.course import Course
+from vil_bridge.courses.course import Course
 from vil_simulation.vehicles.envs.base import VehicleTask
 from vil_simulation.vehicles.envs.hover import GOAL_WORLD_M, HoverTask, distance_m
 from vil_simulation.vehicles.envs.race import RaceTask

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.matrices import length
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.voxel_box import MIDDLE, keys_at
+from vil_bridge.interfaces.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import keys_of
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 

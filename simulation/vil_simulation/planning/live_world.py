@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
+from vil_bridge.interfaces.trajectory import Trajectory
+from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import (
     CLAMPED_LOG_ODDS,
     centres_of,

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.matrices import length
-from vil_bridge.core.trajectory import Polynomials, Trajectory, hermite
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory, hermite
 from vil_bridge.web.schemas.flights import FlightBody
 from vil_simulation.vehicles.trajectories.composed import Retimed
 

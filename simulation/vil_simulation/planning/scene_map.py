@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.core.voxel_box import MIDDLE, keys_at
+from vil_bridge.interfaces.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_renderer.embedded.geometry.voxels import Box, all_triangles

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.solid_world import SolidWorld, SweptContact
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import SolidWorld, SweptContact
+from vil_bridge.interfaces.trajectory import Trajectory
 from vil_simulation.vehicles.control.models import tracking
 from vil_simulation.vehicles.fleet import Fleet
 from vil_simulation.vehicles.flightgoggles.model import FlightGogglesMulticopter

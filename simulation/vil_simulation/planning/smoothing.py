@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.trajectory import Polynomials, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory
 from vil_simulation.planning.free_space import FreeSpace
 from vil_simulation.vehicles.control.limits import Limits, fastest
 from vil_simulation.vehicles.trajectories import minimum_snap

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.elementary import arctan2
-from vil_bridge.core.trajectory import Polynomials, Trajectory, hermite
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.voxels import Occupancy
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory, hermite
+from vil_bridge.interfaces.voxels import Occupancy
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_simulation.planning.planner import FlightPlanner
 from vil_simulation.planning.smoothing import PlannedFlight

@@ -22,10 +22,10 @@ from vil_bridge.config.error_report import explain, read_tree, written
 from vil_bridge.config.pose import Coordinate, Point
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Tree
-from vil_bridge.core.course import Course, CourseGate, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_mul
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, CourseGate, PoseSpread, RaceRules
 
 PUBLIC_SEEDS: Final = range(25)
 """Seeds of the perturbed courses that take the place of the 25 public ones."""

@@ -14,7 +14,7 @@ from vil_bridge.config.course import load_course
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_to_euler_zyx
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.variants import perturbed
 from vil_bridge.registry import resolve
 
 SCENE: Final = "empty"

@@ -28,10 +28,17 @@ from vil_bridge.config.error_report import explain, written
 from vil_bridge.config.pose import Point
 from vil_bridge.config.yaml_positions import Path as KeyPath
 from vil_bridge.config.yaml_positions import Place, Tree
-from vil_bridge.core.course import Course, CourseGate, CourseObstacle, PoseSpread, RaceRules, Three
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import (
+    Course,
+    CourseGate,
+    CourseObstacle,
+    PoseSpread,
+    RaceRules,
+    Three,
+)
 from vil_simulation.race.toml_text import toml_text
 
 _OPENING_M: Final = 0.4

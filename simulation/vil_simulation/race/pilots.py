@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vil_bridge.core.course import Course
-from vil_bridge.core.trajectory import Polynomials, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory
 from vil_simulation.race.routes import through_gates
 from vil_simulation.race.simulated_race import PilotFactory, ball_radius_m, fly
 from vil_simulation.vehicles.control.limits import Limits, fastest

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.elementary import expm1
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_simulation.race.number_files import read_arrays
 from vil_simulation.vehicles.envs.race import (
     RACE_STEP_S,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_simulation.race.flown_tracks import FlownTrack
 from vil_simulation.race.results import RaceEpisode
 

@@ -18,11 +18,11 @@ from vil_bridge.assembly.recorded import recorded_config, recording_metadata
 from vil_bridge.config.course import load_course
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.random.courses import ruled
 from vil_bridge.core.types import FloatArray, SourceFrame
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import ruled
 from vil_bridge.recording.actor_poses import Placing
 from vil_bridge.recording.reader import Recording
 from vil_bridge.world.race.clock import RaceClock

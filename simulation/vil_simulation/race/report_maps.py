@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_bridge.monitoring.report.svg_maps import MapGate, MapMark, MapPath, course_map, gate_plane
 from vil_bridge.monitoring.report.svg_paths import legend
 from vil_simulation.race.race_runs import RaceRun, RunGroup

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from vil_bridge.core.course import Course
+from vil_bridge.courses.course import Course
 from vil_simulation.race.race_runs import RaceRun, RunGroup
 from vil_simulation.race.results import BEST
 

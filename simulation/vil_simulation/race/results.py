@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vil_bridge.config.course import read_course, write_course
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.events import (
     GateMissed,
     GatePassed,

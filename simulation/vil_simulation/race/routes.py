@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.matrices import dot, length
-from vil_bridge.core.trajectory import Polynomials
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
+from vil_bridge.interfaces.trajectory import Polynomials
 from vil_simulation.vehicles.trajectories import minimum_snap
 
 _RUN_OUT_M: Final = 4.0

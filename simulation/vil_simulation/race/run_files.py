@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
-from vil_bridge.tools.report_input import is_recording
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import perturbed
+from vil_bridge.offline.report_input import is_recording
 from vil_bridge.world.race.progress import RaceProgress
 from vil_simulation.race.race_runs import RaceRun, RunGroup
 from vil_simulation.race.recorded_races import recorded_groups

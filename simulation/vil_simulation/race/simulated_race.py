@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from vil_bridge.core.course import Course
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import perturbed
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent
 from vil_simulation.race.flown_tracks import TrackRecorder

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray, Modality, View, WorldSnapshot
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.flown_tracks import FlownTrack, TrackRecorder
 from vil_simulation.race.results import RaceEpisode, RaceResult
 from vil_simulation.race.simulated_race import fly
@@ -150,8 +150,8 @@ class RemoteVisionPilot:
 
 def _renderer(course: Course) -> EmbeddedRenderer:
     """Return a renderer of the AlphaPilot hall with the gates of a course."""
-    from vil_bridge.tools.offline.renderer import open_renderer
     from vil_renderer.embedded import load_scene
     from vil_renderer.embedded.scenes.race import with_course
+    from vil_renderer.offline_renderer import open_renderer
 
     return open_renderer(with_course(load_scene(_SCENE), course))

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.solid_world import BodyShape, VehicleBodies
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import BodyShape, VehicleBodies
 from vil_simulation.source.contacts import collider_of
 from vil_simulation.source.model_factory import ModelFactory
 from vil_simulation.source.sphere_row import SphereRow

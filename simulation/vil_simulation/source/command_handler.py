@@ -15,10 +15,10 @@ from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
-from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.solid_world import MovingBody, SceneEdit, VehicleBodies
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleState
+from vil_bridge.interfaces.vehicle_moves import (
     Loop,
     LoopGains,
     Move,
@@ -67,7 +67,7 @@ _AHEAD_NS: Final = 60 * NS_PER_S
 
 
 class CommandHandler:
-    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleSimulator` for one source.
+    """Implements :class:`~vil_bridge.interfaces.vehicle_commands.VehicleSimulator` for one source.
 
     Any thread.
 

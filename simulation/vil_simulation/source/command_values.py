@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.physical_ranges import command_range
-from vil_bridge.core.vehicle_commands import CommandField
+from vil_bridge.interfaces.vehicle_commands import CommandField
+from vil_simulation.vehicles.physical_ranges import command_range
 
 
 def command_values(

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.matrices import dot, length
-from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.vehicle_moves import VehicleCollision
+from vil_bridge.interfaces.solid_world import SceneEdit, SweptContact
+from vil_bridge.interfaces.vehicle_moves import VehicleCollision
 from vil_simulation.source.ipc import ContactReport
 from vil_simulation.source.mode_fleets import ModeFleet
 from vil_simulation.source.scene_contacts import HARDEST_MPS2, SceneContacts

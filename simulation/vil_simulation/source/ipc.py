@@ -13,9 +13,9 @@ import numpy as np
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.solid_world import MovingBody, SceneEdit
+from vil_bridge.interfaces.vehicle_moves import (
     Loop,
     LoopGains,
     Move,

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.elementary import sin_cos
-from vil_bridge.core.physical_ranges import STATE_OTHER, STATE_RANGES
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_simulation.source.airsim_state import DYNAMICS_COLUMNS, dynamics
 from vil_simulation.source.disturbances import ImposedAir, disturbances_of
 from vil_simulation.source.ipc import BODY_COLUMNS, GainsOrder
@@ -27,6 +26,7 @@ from vil_simulation.vehicles.disturbances import Disturbance
 from vil_simulation.vehicles.fleet import Fleet
 from vil_simulation.vehicles.layout import RIGID_BODY, StateLayout
 from vil_simulation.vehicles.model import Model, TrueState
+from vil_simulation.vehicles.physical_ranges import STATE_OTHER, STATE_RANGES
 
 _MOTION: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2", "speed_mps")
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import CommandField
+from vil_bridge.interfaces.vehicle_commands import CommandField
 from vil_simulation.source.vehicle_config import AutopilotProgramConfig, VehicleConfig
 from vil_simulation.vehicles.airsim.model import AirsimMultirotor
 from vil_simulation.vehicles.airsim.simple_flight import SimpleFlight

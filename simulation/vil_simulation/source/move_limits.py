@@ -11,7 +11,19 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.physical_ranges import (
+from vil_bridge.interfaces.vehicle_moves import (
+    MOST_POINTS,
+    MOST_SPLINE_POINTS,
+    LoopGains,
+    Move,
+    PathMove,
+    RotorsMove,
+    SplineMove,
+    StickPositions,
+    VehicleDisturbance,
+    VehiclePlacement,
+)
+from vil_simulation.vehicles.physical_ranges import (
     ACCELERATION,
     ANGLE,
     FACTOR,
@@ -24,18 +36,6 @@ from vil_bridge.core.physical_ranges import (
     SPEED,
     TIMEOUT,
     WIND,
-)
-from vil_bridge.core.vehicle_moves import (
-    MOST_POINTS,
-    MOST_SPLINE_POINTS,
-    LoopGains,
-    Move,
-    PathMove,
-    RotorsMove,
-    SplineMove,
-    StickPositions,
-    VehicleDisturbance,
-    VehiclePlacement,
 )
 
 _LEAST: Final = 1e-6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from vil_bridge.core.vehicle_moves import MoveEnd, StickPositions
+from vil_bridge.interfaces.vehicle_moves import MoveEnd, StickPositions
 from vil_simulation.source.ipc import MoveReport
 from vil_simulation.vehicles.airsim.moves import FlightCommand, FlightState, MoveFlight
 from vil_simulation.vehicles.airsim.path_following import PERIOD_S

@@ -11,8 +11,8 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.matrices import length
-from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import MovingBody
 from vil_simulation.vehicles.contact import Collider, CollidingBody
 from vil_simulation.vehicles.layout import RIGID_BODY, StateLayout
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from vil_bridge.core.vehicle_moves import MoveEnd
+from vil_bridge.interfaces.vehicle_moves import MoveEnd
 from vil_simulation.source.ipc import MoveReport
 
 Ended = Callable[[MoveEnd], None]

@@ -13,12 +13,12 @@ import numpy as np
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import q_rotate
-from vil_bridge.core.ports import Emit
 from vil_bridge.core.random.noise import NoiseStream
-from vil_bridge.core.ray_casting import RayCaster
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.ports import Emit
+from vil_bridge.interfaces.ray_casting import RayCaster
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.source.ipc import SensorValues
 from vil_simulation.source.newest_readings import NewestReadings
 from vil_simulation.source.sensor_parts import (

@@ -10,8 +10,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.matrices import product
-from vil_bridge.core.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.interfaces.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_simulation.source.sphere_row import SphereRow
 
 _RAY_M: Final = 1e-3

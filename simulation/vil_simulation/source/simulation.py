@@ -19,7 +19,7 @@ import numpy as np
 from vil_bridge import registry
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.solid_world import SceneEdit
+from vil_bridge.interfaces.solid_world import SceneEdit
 from vil_simulation.source.autopilot_programs import AutopilotPrograms
 from vil_simulation.source.config import SimulatedConfig, names_of
 from vil_simulation.source.ipc import (

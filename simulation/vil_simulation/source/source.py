@@ -14,9 +14,7 @@ import numpy as np
 from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     BoolArray,
     ClockExchange,
@@ -25,6 +23,8 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.hosts import Host, ProcessHost, ThreadHost

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.matrices import dot, length, product
-from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import MovingBody
 from vil_simulation.source.contacts import RESTING_MPS
 from vil_simulation.source.moving_bodies import MovingBodies
 from vil_simulation.source.scene_contacts import HARDEST_MPS2

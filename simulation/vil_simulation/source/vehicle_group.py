@@ -14,8 +14,8 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.geometry import q_normalize
-from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.interfaces.solid_world import SceneEdit
 from vil_simulation.source.airsim_state import (
     climb_goal_of,
     expect_command,

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_commands import VehicleState
-from vil_bridge.core.vehicle_moves import Quaternion
+from vil_bridge.interfaces.vehicle_commands import VehicleState
+from vil_bridge.interfaces.vehicle_moves import Quaternion
 from vil_simulation.source.colliding_vehicles import CollidingVehicles
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import AddOrder

@@ -9,8 +9,8 @@ from typing import Final
 from tests.fuzz.target import Target
 from vil_bridge.core.errors import CommandFormatError, ValueRefused
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.setpoints import Setpoint, command_of
-from vil_bridge.core.vehicle_commands import CommandField, VehicleState
+from vil_bridge.interfaces.setpoints import Setpoint, command_of
+from vil_bridge.interfaces.vehicle_commands import CommandField, VehicleState
 from vil_bridge.outputs.lcm.commands import COMMANDS as LCM_COMMANDS
 from vil_bridge.protocols.ros_commands import COMMANDS as ROS_COMMANDS
 

@@ -29,7 +29,6 @@ from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_adapters.remote.session import FederationSession
 from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.protocols import msp
 from vil_bridge.protocols.federation.messages import (
@@ -49,6 +48,7 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.shared_memory import RingAddress, RingReader
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.source import ipc as simulated
 
 __all__ = ["TARGETS"]

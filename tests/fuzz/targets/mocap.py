@@ -29,13 +29,13 @@ from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSession as VrpnSession
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.natnet import codec as natnet
 from vil_bridge.protocols.natnet.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
 from vil_bridge.protocols.natnet.frame_codec import decode_frame
 from vil_bridge.protocols.natnet.model_codec import decode_models
 from vil_bridge.protocols.vrpn import codec as vrpn
 from vil_bridge.protocols.vrpn.id_mapping import Outgoing
+from vil_bridge.runtime.supervisor import Status
 
 __all__ = ["TARGETS"]
 

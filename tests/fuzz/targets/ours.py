@@ -16,7 +16,6 @@ from tests.fuzz.target import Target, scratch
 from tests.support.captures_by_hand import fragments, pcap, pcapng
 from tests.support.motions import Dance
 from vil_adapters.optitrack.capture_server import CapturedSession
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.protocols.natnet.codec import (
@@ -31,9 +30,9 @@ from vil_bridge.protocols.natnet.codec import (
     encode_server_info,
     encode_text,
 )
+from vil_bridge.protocols.pcap.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.topics import (
     CONFIG_META,
@@ -45,6 +44,7 @@ from vil_bridge.recording.topics import (
     PICTURES,
     RECORDING_META,
 )
+from vil_bridge.runtime.datagrams import Datagram
 from vil_bridge.web.live.codec import decode_live, encode_preview
 from vil_bridge.web.schemas.live import Subscription
 

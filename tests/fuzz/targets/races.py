@@ -12,7 +12,7 @@ from tests.unit.config.test_course_files import COURSE
 from tests.unit.tools.test_race_alphapilot import CHALLENGE, GATES, LOG
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.alphapilot import read_challenge
 from vil_simulation.race.alphapilot_score import read_results
 from vil_simulation.race.lsy import read_lsy, write_lsy

@@ -13,8 +13,8 @@ from tests.fuzz.target import Target, join, scratch, split
 from tests.property.test_flightmare_random import ASKED, FRAME, POSE, REQUESTS
 from tests.support.flightgoggles import ask, drone, golden, human, picture, pose_at
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.flightgoggles.codec import (
     TOPIC,
     decode_header,

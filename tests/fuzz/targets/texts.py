@@ -9,13 +9,13 @@ from typing import Final
 
 from tests.fuzz.target import Target, scratch
 from tests.unit.config.test_config_load import GOOD
+from vil_adapters.lab.link_spec import LinkSpec
 from vil_bridge.config.load import load
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import Delivery, Faults
+from vil_bridge.interfaces.faults import Delivery, Faults
 from vil_bridge.protocols.zmq.curve import read_public_key
 from vil_bridge.registry import resolve
-from vil_bridge.tools.lab.link_spec import LinkSpec
 
 __all__ = ["TARGETS"]
 

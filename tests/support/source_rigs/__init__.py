@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pytest
 
 from vil_adapters.emulation.emulator import Emulator
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion, PoseSource
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion, PoseSource
 
 __all__ = ["SourceRig", "chosen", "use"]
 

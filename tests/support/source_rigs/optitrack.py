@@ -7,8 +7,8 @@ from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion, PoseSource
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion, PoseSource
 
 
 def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> MotiveEmulator:

@@ -12,8 +12,8 @@ from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 
 __all__ = ["RIG"]
 

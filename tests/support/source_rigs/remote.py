@@ -7,8 +7,8 @@ from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.remote.config import RemoteConfig, RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator
 from vil_adapters.remote.source import RemoteSource
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion, PoseSource
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion, PoseSource
 
 
 def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> RemoteEmulator:

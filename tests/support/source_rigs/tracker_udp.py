@@ -7,8 +7,8 @@ from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.udp_source import TrackerUdpSource
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.interfaces.faults import Faults
+from vil_bridge.interfaces.ports import MocapMotion
 
 __all__ = ["RIG"]
 

@@ -12,8 +12,8 @@ import pytest
 
 from vil_adapters.common.reports import ExpectedSubjects
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.network import host_and_port, local_address, resolve
 from vil_bridge.registry import search_of, searchable_sources
+from vil_bridge.runtime.network import host_and_port, local_address, resolve
 
 
 def test_a_target_is_a_host_with_or_without_a_port() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.autopilot_recorders import advance, recorded, settle
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_bridge.protocols.mavlink.hil_messages import HilSensor
 from vil_simulation.source.ipc import DisturbOrder
 from vil_simulation.vehicles.multicopter import MulticopterParameters

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.autopilot_recorders import HOVER, RecordingPeer, advance, recorded, settle
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilOpticalFlow, HilSensor
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import DisturbOrder, PlaceOrder

@@ -17,8 +17,8 @@ from tests.support.events import until
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.types import MotionFrame, SkeletonModel
+from vil_bridge.interfaces.faults import Faults
 
 MS = 1_000_000
 

@@ -12,9 +12,9 @@ import pytest
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, Markers, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.daemon.marker_bodies import MarkerBodies
+from vil_bridge.runtime.supervisor import Status
 
 TEMPLATE = """
 anna:

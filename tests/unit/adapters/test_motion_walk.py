@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 

@@ -18,7 +18,7 @@ from vil_adapters.optitrack.convert import (
     ns_to_ticks,
     ticks_to_ns,
 )
-from vil_bridge.core.skeleton import global_to_local, local_to_global
+from vil_bridge.bodies.skeleton import global_to_local, local_to_global
 from vil_bridge.core.types import ClockExchange, FloatArray
 from vil_bridge.protocols.natnet.codec import EchoReply, ServerInfo, decode_echo_request
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, SkeletonPose, Suffix

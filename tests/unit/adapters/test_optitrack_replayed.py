@@ -9,7 +9,6 @@ import pytest
 
 from vil_adapters.optitrack.capture_server import CapturedSession
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.protocols.natnet.codec import (
     Connect,
     EchoReply,
@@ -20,6 +19,7 @@ from vil_bridge.protocols.natnet.codec import (
     encode_echo_request,
     encode_server_info,
 )
+from vil_bridge.runtime.datagrams import Datagram
 
 CLIENT: Final = ("127.0.0.1", 40000)
 SERVER: Final = ("127.0.0.1", 1510)

@@ -17,8 +17,8 @@ from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.bridge_time import bridge_clock, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
-from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
+from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.support.common import data_dir
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import MotionFile
-from vil_bridge.core.skeleton import CANONICAL_BONES, canonical_bones, global_to_local
+from vil_bridge.bodies.skeleton import CANONICAL_BONES, canonical_bones, global_to_local
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.types import SkeletonModel
 
 CMU_UNIT_M = 0.0254 / 0.45

@@ -9,10 +9,10 @@ import pytest
 
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.sensor_readings import BarometerReading
-from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
-from vil_bridge.core.vehicle_moves import TakeoffMove
+from vil_bridge.interfaces.solid_world import SceneEdit
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.interfaces.vehicle_moves import TakeoffMove
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import (

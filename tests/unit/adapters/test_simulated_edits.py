@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vil_bridge.core.solid_world import MovingBody, SceneEdit
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.solid_world import MovingBody, SceneEdit
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import BodiesUpdate, EditOrder, Order, decode_order, encode

@@ -10,9 +10,8 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.core.physical_ranges import STATE_RANGES
-from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_moves import (
     HoverMove,
     LoopGains,
     VehicleDisturbance,
@@ -32,6 +31,7 @@ from vil_simulation.source.ipc import (
     VehicleBatch,
 )
 from vil_simulation.source.simulation import Simulation
+from vil_simulation.vehicles.physical_ranges import STATE_RANGES
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 STILL = (0.0, 0.0, 0.0)

@@ -8,7 +8,7 @@ import pytest
 from tests.support.airsim_moves import Aviary, in_air
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Loop, LoopGains, Point, TurnRateMove, VelocityMove
+from vil_bridge.interfaces.vehicle_moves import Loop, LoopGains, Point, TurnRateMove, VelocityMove
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import GainsOrder, Order, Reset, decode_order, encode

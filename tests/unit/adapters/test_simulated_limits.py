@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_bridge.core.physical_ranges import command_range
-from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import CommandField, VehicleCommand
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import (
@@ -33,6 +32,7 @@ from vil_simulation.source.ipc import (
 )
 from vil_simulation.source.simulation import Simulation
 from vil_simulation.source.worker import _SourceSocket
+from vil_simulation.vehicles.physical_ranges import command_range
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.airsim_moves import Aviary
-from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import MovingBody
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import BodiesUpdate, CollisionReport, FlyCommand, PlaceOrder
 from vil_simulation.source.simulation import Simulation

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from tests.support.events import until
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.sensor_readings import DistanceReading, LidarReading, SensorReadings
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, SourceEvent
+from vil_bridge.interfaces.scene_queries import RayHits
+from vil_bridge.runtime.supervisor import Status
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import SensorValues

@@ -13,9 +13,9 @@ import pytest
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import VehicleCollision, VehicleDisturbance
+from vil_bridge.interfaces.solid_world import SceneEdit, SweptContact
+from vil_bridge.interfaces.vehicle_moves import VehicleCollision, VehicleDisturbance
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import DisturbOrder, EditOrder, FlyCommand, PlaceOrder
 from vil_simulation.source.scene_contacts import SceneContacts

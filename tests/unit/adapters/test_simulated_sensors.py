@@ -22,7 +22,7 @@ from vil_bridge.core.sensor_readings import (
     RotorsReading,
 )
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import (

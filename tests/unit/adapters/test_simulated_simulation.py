@@ -10,7 +10,7 @@ import pytest
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import (
     ArmCommand,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_moves import ManualMove, StickPositions, YawGoal
+from vil_bridge.interfaces.vehicle_moves import ManualMove, StickPositions, YawGoal
 from vil_simulation.source.ipc import SticksOrder, decode_order, encode
 from vil_simulation.source.move_limits import check_sticks
 

@@ -17,8 +17,8 @@ from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_adapters.vicon.receiver import FrameClock, PingTimes, ViconReceiver
 from vil_adapters.vicon.source import wanted_types
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame, SourceReset
+from vil_bridge.runtime.supervisor import Status
 
 TICKS = 1_350_000
 PERIOD_NS = 10_000_000

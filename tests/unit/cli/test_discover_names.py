@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from vil_bridge.config.load import load
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.interfaces.ports import FoundSource
 from vil_bridge.registry import resolve
-from vil_bridge.tools.discovery import (
+from vil_bridge.setup.discovery import (
     Search,
     as_config,
     as_json,

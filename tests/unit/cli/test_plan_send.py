@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import typer
 
-from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.runtime.exit_codes import Exit
 from vil_simulation.cli.plan_bridge import bridge_flight, give
 from vil_simulation.planning.smoothing import PlannedFlight
 from vil_simulation.vehicles.trajectories.waypoints import minimum_snap

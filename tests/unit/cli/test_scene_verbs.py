@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.geometry_scenes import opened_points
-from vil_bridge.cli.scene import scene
+from vil_renderer.cli.scene import scene
 
 
 @pytest.mark.parametrize("voxels", [False, True])

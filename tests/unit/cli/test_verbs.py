@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app
 from vil_bridge.cli.verbs import GROUPS, VERBS, add_to
+from vil_bridge.runtime.exit_codes import Exit
 
 
 def test_the_help_lists_the_whole_table() -> None:

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.camera_presets import CAMERA_PRESETS, CameraPreset
-from vil_bridge.core.camera_sensor import Mosaic
 from vil_bridge.core.types import Modality
+from vil_bridge.optics.camera_sensor import Mosaic
 
 
 def camera(**keys: Any) -> CameraConfig:

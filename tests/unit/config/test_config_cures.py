@@ -16,7 +16,7 @@ from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_text
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.daemon.subject_check import NOT_HUMAN
-from vil_bridge.tools.doctor.needs import needs_of
+from vil_bridge.setup.doctor.needs import needs_of
 
 LOOPBACK = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
 

@@ -13,6 +13,7 @@ import yaml
 from tests.support.common import ROOT
 from tests.support.events import until
 from tests.support.programs import output
+from vil_adapters.lab.servers import ServerSpec
 from vil_adapters.motions.drone import DroneMotion
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig, StrictModel
@@ -25,7 +26,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import SourceEvent, SourceFrame
 from vil_bridge.daemon.source_session import listening
 from vil_bridge.daemon.subject_check import SubjectCheck
-from vil_bridge.tools.lab.servers import ServerSpec
 
 FILES = sorted((ROOT / "configs").glob("*.yaml"))
 

@@ -12,9 +12,9 @@ import pytest
 
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.config.courses import course_names
-from vil_bridge.core.course import Course, CourseObstacle, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.course import Course, CourseObstacle, PoseSpread, RaceRules
+from vil_bridge.courses.variants import perturbed
 
 COURSE = """\
 course: yard

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.common import data_dir
+from vil_bridge.bodies.marker_tracking import MarkerTemplate, MarkerTracker, Segment
 from vil_bridge.core.geometry import q_conj, q_from_euler_zyx, q_log, q_mul, q_rotate
-from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segment
 from vil_bridge.core.types import BoolArray, FloatArray, Markers
 
 ARM = (

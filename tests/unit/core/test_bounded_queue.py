@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from vil_bridge.core.bounded_queue import BoundedQueue
+from vil_bridge.runtime.bounded_queue import BoundedQueue
 
 
 def test_a_full_queue_drops_its_oldest_and_reports_it() -> None:

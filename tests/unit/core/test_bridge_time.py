@@ -22,8 +22,8 @@ from vil_bridge.core.bridge_time import (
     now_ns,
 )
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker
-from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.threads import ContextThread
+from vil_bridge.runtime.delay_line import DelayLine
 
 DAY_NS = 86_400 * NS_PER_S
 

@@ -11,8 +11,8 @@ import pytest
 
 from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
-from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import CameraModel
+from vil_bridge.runtime.supervisor import ComponentState, Status, supervise
 
 
 async def test_ticks_keep_their_schedule_when_the_loop_is_late() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from vil_bridge.config.course import load_course
 from vil_bridge.config.courses import course_names
-from vil_bridge.core.course import Course, CourseGate
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, CourseGate
 
 DIAGONAL = 0.25 * math.pi
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.events import until
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.delay_line import DelayLine
+from vil_bridge.runtime.delay_line import DelayLine
 
 MS = 1_000_000
 

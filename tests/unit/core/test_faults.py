@@ -9,7 +9,9 @@ import pytest
 
 from vil_bridge.config.base import SourceConfigBase
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import (
+from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel
+from vil_bridge.interfaces.faults import (
     REORDER_NS,
     Delivery,
     Episode,
@@ -17,8 +19,6 @@ from vil_bridge.core.faults import (
     SubjectEpisode,
     SubjectFaults,
 )
-from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from vil_bridge.core import event_loop as module
-from vil_bridge.core.event_loop import LoopBusyError, in_loop
+from vil_bridge.interfaces import event_loop as module
+from vil_bridge.interfaces.event_loop import LoopBusyError, in_loop
 
 _STALLED_S = 10.0
 

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from vil_bridge.core.latch import Latch
+from vil_bridge.runtime.latch import Latch
 
 
 def test_a_loop_that_was_closed_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:

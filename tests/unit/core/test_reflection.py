@@ -4,7 +4,7 @@ until it answers.
 
 from __future__ import annotations
 
-from vil_bridge.core.reflection import ReplyBudget
+from vil_bridge.outputs.natnet.reflection import ReplyBudget
 
 CLIENT = ("10.0.0.1", 5000)
 

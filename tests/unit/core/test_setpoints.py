@@ -10,14 +10,14 @@ import pytest
 
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.setpoints import (
+from vil_bridge.interfaces.setpoints import (
     PositionSetpoint,
     RatesSetpoint,
     Setpoint,
     VelocitySetpoint,
     command_of,
 )
-from vil_bridge.core.vehicle_commands import VehicleState
+from vil_bridge.interfaces.vehicle_commands import VehicleState
 from vil_simulation.source.model_factory import ModelFactory
 from vil_simulation.source.vehicle_config import VehicleConfig
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vil_bridge.bodies.skeleton import (
+    global_to_local,
+    local_to_global,
+    parents_first,
+    trusted_below,
+)
 from vil_bridge.core.geometry import Transform, q_normalize
-from vil_bridge.core.skeleton import global_to_local, local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import FloatArray
 
 PARENTS = (-1, 0, 1, 1, 0, 4, -1, 6)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.core.tone_curve import SHOULDER, TOE, WHITE, light_of_levels, toned, untoned
+from vil_bridge.optics.tone_curve import SHOULDER, TOE, WHITE, light_of_levels, toned, untoned
 
 
 def test_it_is_monotone_linear_in_the_mid_tones_and_lifts_shadows_only() -> None:

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.types import Lighting, WorldSnapshot
 from vil_bridge.core.weather import FINE, LIDAR_NM, Weather, extinction_per_m
-from vil_bridge.core.weather_returns import (
+from vil_bridge.interfaces.scene_queries import RayHits
+from vil_bridge.interfaces.weather_returns import (
     LaserAir,
     WeatherReturns,
     hits_in,

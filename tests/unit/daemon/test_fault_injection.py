@@ -15,7 +15,6 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
     ClockExchange,
@@ -27,6 +26,7 @@ from vil_bridge.core.types import (
     SourceReset,
 )
 from vil_bridge.daemon.fault_injection import EventFaultStage, FaultInjector
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

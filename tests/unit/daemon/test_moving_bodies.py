@@ -9,11 +9,11 @@ from vil_bridge.assembly.world import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.solid_world import BodyShape, VehicleBodies
 from vil_bridge.core.types import FloatArray, SourceFrame
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.daemon.moving_bodies import BodySender
 from vil_bridge.daemon.near_vehicles import bodies_near
+from vil_bridge.interfaces.solid_world import BodyShape, VehicleBodies
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.registry import resolve
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.ipc import BodiesUpdate, Order

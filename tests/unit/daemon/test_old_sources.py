@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.daemon.sources import run_of
+from vil_bridge.interfaces.ports import Emit, SourceContext
+from vil_bridge.runtime.supervisor import Status
 
 
 class Old:

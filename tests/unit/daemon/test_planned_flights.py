@@ -13,9 +13,9 @@ import pytest
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.setpoints import PositionSetpoint, ReferenceSetpoint, Setpoint
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.daemon.flight_service import FlightService
+from vil_bridge.interfaces.setpoints import PositionSetpoint, ReferenceSetpoint, Setpoint
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

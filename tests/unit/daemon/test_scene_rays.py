@@ -13,8 +13,8 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import Lighting
 from vil_bridge.core.weather import Weather
-from vil_bridge.core.weather_returns import LaserAir
 from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
+from vil_bridge.interfaces.weather_returns import LaserAir
 from vil_bridge.registry import resolve
 from vil_bridge.world.world import World
 

@@ -13,10 +13,10 @@ from tests.support.skeleton_trees import tree_of
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SkeletonModel, SourceFrame, SourceReset
 from vil_bridge.daemon.subject_check import NOT_HUMAN, SubjectCheck
 from vil_bridge.monitoring.state_changes import PAUSE_NS
+from vil_bridge.runtime.supervisor import Status
 
 PERSON = replace(tree_of("motive"), name="Actor")
 

@@ -13,9 +13,9 @@ from tests.support.outputs import no_vehicles
 from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.daemon.output_manager import OutputManager
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.runtime.supervisor import Status
 
 
 class TriedConfig(OutputConfigBase):

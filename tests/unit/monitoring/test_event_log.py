@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from vil_bridge.core.supervisor import Status
 from vil_bridge.monitoring.event_log import EventLevel, EventLog
+from vil_bridge.runtime.supervisor import Status
 
 logger = logging.getLogger("vil_bridge.core.somewhere")
 

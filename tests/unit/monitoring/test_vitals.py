@@ -18,7 +18,7 @@ from tests.support.common import PATIENCE_S, wait_until
 from tests.support.events import until
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.event_loop import LoopErrors
+from vil_bridge.interfaces.event_loop import LoopErrors
 from vil_bridge.monitoring import watchdog as vitals_module
 from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow, OverloadDetector
 from vil_bridge.monitoring.systemd_notify import ServiceManager

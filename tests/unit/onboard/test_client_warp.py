@@ -17,8 +17,8 @@ from vil_bridge.client_warp import Plane
 from vil_bridge.core import geometry
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import T_FLU_OPTICAL
-from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, FloatArray
+from vil_bridge.optics.lens import distort, undistort
 from vil_bridge.pipeline.warp import homography as bridge_homography
 from vil_bridge.pipeline.warp import plane_fit as bridge_plane
 from vil_bridge.world.inertial import preintegration

@@ -20,8 +20,8 @@ from vil_bridge.client import Motion
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import T_FLU_OPTICAL, Transform, q_from_euler_zyx
-from vil_bridge.core.lens import distort
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, FloatArray, ImageArray
+from vil_bridge.optics.lens import distort
 
 DT_NS = 56_000_000
 LENS: dict[str, dict[str, Any]] = {

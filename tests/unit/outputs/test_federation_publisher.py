@@ -15,7 +15,6 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ActorKind, SourceFrame, SourceReset
 from vil_bridge.daemon.factories import make_publisher
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
@@ -27,6 +26,7 @@ from vil_bridge.protocols.federation.messages import (
     encode_describe,
 )
 from vil_bridge.registry import resolve
+from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -12,7 +12,6 @@ from pymavlink.dialects.v20 import common as reference
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_mul
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.output import _Poses
@@ -20,6 +19,7 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
 from vil_bridge.protocols.mavlink.pose_messages import FRAME_IDS, Measured, Spread, message_of
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world import world as world_module
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World

@@ -22,20 +22,20 @@ from tests.support.events import until
 from tests.support.outputs import INFO, Flight, header, no_vehicles, picture
 from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
-from vil_bridge.core import supervisor
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, SourceReset
 from vil_bridge.daemon.output_manager import OutputManager
+from vil_bridge.interfaces.event_loop import LoopErrors
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.protocols.federation.messages import ActorInfo, encode_describe
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscriberLink
 from vil_bridge.recording.write_queue import WriteQueue
+from vil_bridge.runtime import supervisor
+from vil_bridge.runtime.supervisor import Status
 
 
 class Panic(BaseException):

@@ -22,8 +22,6 @@ from tests.support.stream_rig import SMALL, StreamRig, first, header
 from vil_bridge.client import Receiver
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pacing import call_periodically
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.ros.bag import RosBagOutput
 from vil_bridge.outputs.ros.config import RosBagConfig
@@ -33,6 +31,8 @@ from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
 from vil_bridge.outputs.stream.udp_sink import UdpSubscriberThread
 from vil_bridge.protocols.image_codecs import EncodingOptions
+from vil_bridge.runtime.pacing import call_periodically
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.world import World
 
 

@@ -18,11 +18,11 @@ from vil_bridge.config.references import reference_problems
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, ImuSample, SourceFrame
 from vil_bridge.monitoring.snapshot import ImuView
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.pipeline.camera_relay import FanOut
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.inertial.error_state import FilterState
 from vil_bridge.world.world import World

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.outputs import no_vehicles
-from vil_bridge.core.setpoints import Setpoint, VelocitySetpoint
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.setpoints import Setpoint, VelocitySetpoint
 from vil_bridge.outputs.pilot_commands import PilotCommands
+from vil_bridge.runtime.supervisor import Status
 
 AHEAD = VelocitySetpoint((1.0, 0.0, 0.0), 0.0)
 

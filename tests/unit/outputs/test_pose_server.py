@@ -18,9 +18,9 @@ from tests.support.events import until
 from tests.support.filmed_room import PERSON, FilmedRoom
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
+from vil_bridge.runtime.supervisor import Status
 
 
 class Fed:

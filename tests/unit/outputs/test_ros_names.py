@@ -14,13 +14,13 @@ from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import RecordingError, SinkError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import SensorDescription
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind
+from vil_bridge.offline.export import export
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_names import same_in_ros
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.tools.export import export
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("rosbags")
 
 from tests.support.outputs import Flight
-from vil_bridge.core import pacing
 from vil_bridge.core.bridge_time import BridgeTime
-from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
+from vil_bridge.runtime import pacing
+from vil_bridge.runtime.supervisor import Status
 
 
 def emitted(path: Path, rate_hz: float) -> tuple[float, Counter[str]]:

@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from tests.support.rtp import HEIGHT_PX, WIDTH_PX, camera_info, depacketized, painted, parse_packet
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ProtocolError, SinkError
-from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.encoder import i420, open_encoder
 from vil_bridge.outputs.rtp.packets import H264, HEVC, nal_units, payloads, rtp_packet, rtp_ticks
 from vil_bridge.outputs.rtp.reports import ntp_time, receiver_reports, sender_report
 from vil_bridge.outputs.rtp.sdp import describe
 from vil_bridge.outputs.rtp.video import CameraVideo
+from vil_bridge.runtime.supervisor import Status
 
 SPS, PPS, IDR = b"\x67\x42\xc0\x1eab", b"\x68\xcecd", b"\x65" + bytes(range(1, 60))
 

@@ -19,7 +19,6 @@ from tests.support.filmed_room import PERSON, FilmedRoom, serving
 from tests.support.motions import DANCER
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, FloatArray, SkeletonFrame, SourceFrame
 from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.frames import NatNetFrames
@@ -42,6 +41,7 @@ from vil_bridge.protocols.natnet.frame_codec import decode_frame
 from vil_bridge.protocols.vrpn import server as vrpn_server
 from vil_bridge.protocols.vrpn.codec import COOKIE, VELOCITY, Velocity, decode_velocity
 from vil_bridge.protocols.vrpn.id_mapping import Incoming
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

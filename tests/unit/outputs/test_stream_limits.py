@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
@@ -26,6 +25,7 @@ from vil_bridge.outputs.stream.reader_registry import (
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 S = 1_000_000_000
 CAMERA = Camera(cast(ZmqStreamSink, None), {}, lambda: None)  # seats do not look at it

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_bridge.core import pacing
 from vil_bridge.outputs.stream import subscriber, udp_sink
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import CREDIT, LinkEstimate, Subscriber
 from vil_bridge.outputs.stream.udp_sink import UdpSubscriberThread
+from vil_bridge.runtime import pacing
 
 MS = 1_000_000
 

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import pytest
 
-from vil_bridge.core import pacing
-from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.outputs.stream import subscriber
 from vil_bridge.outputs.stream import udp_sink as udp_stream
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import CREDIT, AdaptiveQuality, Subscriber
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
+from vil_bridge.runtime import pacing
+from vil_bridge.runtime.pacing import FrameRateLimiter
 
 MS = 1_000_000
 

@@ -17,12 +17,10 @@ from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bridge_time import bridge_clock
-from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     CameraModel,
     ImageArray,
@@ -33,6 +31,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.interfaces.bulkhead import Bulkhead
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline import camera_relay as relay_module
 from vil_bridge.pipeline import poll_thread as threads_module
@@ -44,6 +43,7 @@ from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.world import World
 
 MS = 1_000_000

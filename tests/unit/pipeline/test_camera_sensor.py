@@ -12,9 +12,9 @@ import simplejpeg
 
 from tests.support.render import linear, srgb
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import ImageSensor, Mosaic
-from vil_bridge.core.tone_curve import light_of_levels, toned
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.optics.camera_sensor import ImageSensor, Mosaic
+from vil_bridge.optics.tone_curve import light_of_levels, toned
 from vil_bridge.pipeline.sensor.exposure import Exposure
 from vil_bridge.pipeline.sensor.image_chain import ImageChain, through_jpeg
 from vil_bridge.pipeline.sensor.lens_light import with_chromatic_aberration, with_glare

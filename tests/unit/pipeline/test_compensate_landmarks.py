@@ -14,8 +14,8 @@ import pytest
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
-from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import FloatArray
+from vil_bridge.optics.lens import rendered_model
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry

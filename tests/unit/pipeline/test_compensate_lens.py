@@ -12,8 +12,8 @@ import pytest
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.optics.lens import rendered_model
 from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation, warp

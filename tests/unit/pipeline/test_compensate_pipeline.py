@@ -18,7 +18,6 @@ from vil_bridge.core.bridge_time import BridgeTime, bridge_clock
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.ports import COMPENSATED, RAW
 from vil_bridge.core.types import (
     ActorKind,
     CameraModel,
@@ -33,6 +32,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.interfaces.ports import COMPENSATED, RAW
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import BridgeCamera, DisplayTarget, DisplayTimes, RunningDelay
 from vil_bridge.pipeline.camera_relay import CameraRelay

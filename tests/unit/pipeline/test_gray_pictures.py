@@ -17,8 +17,8 @@ from tests.unit.pipeline.test_compensate_pipeline import camera, flying, frame_f
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.interfaces.ports import FrameSink
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink

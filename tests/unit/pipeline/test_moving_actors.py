@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.opengl import drawing
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S

@@ -9,8 +9,8 @@ import pytest
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import StereoDepth
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray, Modality
+from vil_bridge.optics.camera_sensor import StereoDepth
 from vil_bridge.pipeline.sensor.depth_chain import DepthChain
 from vil_bridge.pipeline.sensor.stage import SensorStage
 

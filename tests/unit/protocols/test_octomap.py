@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.voxel_box import DEPTH, keys_at
+from vil_bridge.interfaces.voxel_box import DEPTH, keys_at
 from vil_bridge.protocols.octomap import (
     CLAMPED_LOG_ODDS,
     Octree,

@@ -13,11 +13,11 @@ from tests.support.common import needs_program, wait_until
 from tests.support.pcap_by_hand import packets_by_hand
 from tests.support.programs import output
 from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.supervisor import Status
+from vil_bridge.protocols.pcap.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.packet_capture import Capture, capturing
-from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.runtime.datagrams import Datagram
+from vil_bridge.runtime.supervisor import Status
 
 HERE, SERVER = ("10.0.0.2", 40000), ("10.0.0.1", 1510)
 SOME = [

@@ -21,9 +21,9 @@ from tests.support.captures_by_hand import (
     pcapng,
     udp,
 )
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.recording.pcap import read_capture
+from vil_bridge.protocols.pcap.pcap import read_capture
+from vil_bridge.runtime.datagrams import Datagram
 
 LINKS = {
     "ethernet": (1, ETHERNET),

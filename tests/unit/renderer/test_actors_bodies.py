@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.actors import human, model_of, points, pose_one, posed_by, scene
 from tests.support.embedded import person, rotation
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate
 from vil_bridge.core.types import (
     ActorState,

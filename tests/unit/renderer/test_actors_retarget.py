@@ -21,7 +21,7 @@ from tests.support.actors import (
     walk,
 )
 from tests.support.embedded import rotation
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.actors import ActorModels

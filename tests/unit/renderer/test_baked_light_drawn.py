@@ -16,7 +16,6 @@ from tests.support.opengl import drawing
 from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import WHITE, inside_out, painted
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.tone_curve import TONE_CURVE, light_of_levels, toned, untoned
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -25,6 +24,7 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
+from vil_bridge.optics.tone_curve import TONE_CURVE, light_of_levels, toned, untoned
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.baked import store
 from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun

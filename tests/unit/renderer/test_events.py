@@ -22,8 +22,8 @@ from tests.support.render import (
     thing,
 )
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.event_camera import EventCamera, Events
 from vil_bridge.core.types import Modality
+from vil_bridge.optics.event_camera import EventCamera, Events
 from vil_renderer.embedded.assets.model import Material
 
 DARK = 1e-3

@@ -25,8 +25,8 @@ from tests.support.gltf_pictures import (
     to_display,
     to_linear,
 )
-from vil_bridge.core.tone_curve import toned
 from vil_bridge.core.types import Modality
+from vil_bridge.optics.tone_curve import toned
 from vil_renderer.embedded.lighting.baked import store
 
 pytestmark = pytest.mark.gl

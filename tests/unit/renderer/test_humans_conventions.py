@@ -13,9 +13,9 @@ from tests.support.actors import human, points, pose_one, posed_by, scene
 from tests.support.embedded import rotation
 from tests.support.skeleton_trees import CONVENTIONS, expected_parts, tree_of
 from tests.support.world import MS, ROOM, frame, world_of
+from vil_bridge.bodies.skeleton import body_parents, canonical_bones, is_human, place_of
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.skeleton import body_parents, canonical_bones, is_human, place_of
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.geofence import shape_of

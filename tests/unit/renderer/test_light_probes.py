@@ -17,7 +17,6 @@ from tests.support.path_tracer import Surfaces, traced_around
 from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import DARK, GREEN, RED, WHITE, baked, inside_out, painted
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.tone_curve import linear, untoned
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -27,6 +26,7 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
+from vil_bridge.optics.tone_curve import linear, untoned
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.model_light import LightField

@@ -11,8 +11,8 @@ import numpy as np
 
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import CameraModel
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
 from vil_renderer.embedded.postprocess.markers import draw_markers
 
 LENS = Distortion(LensModel.PLUMB_BOB, (1000.0, 1000.0, 0.0, 0.0, 1000.0))

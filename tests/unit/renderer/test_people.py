@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from tests.support.actors import human, points, pose_one, posed_by, scene
 from tests.support.embedded import rotation
 from tests.support.skeleton_trees import CONVENTIONS, tree_of
-from vil_bridge.core.skeleton import canonical_bones
+from vil_bridge.bodies.skeleton import canonical_bones
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.figure import figure

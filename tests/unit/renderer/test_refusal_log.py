@@ -10,7 +10,7 @@ import string
 
 import pytest
 
-from vil_bridge.core.rates import RateLimiter
+from vil_bridge.runtime.rates import RateLimiter
 from vil_renderer.refusals import RefusalLog
 
 

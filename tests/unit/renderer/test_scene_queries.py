@@ -23,8 +23,8 @@ from vil_bridge import registry
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.core.types import CameraModel, LampState, Lighting, Modality, View, WorldSnapshot
+from vil_bridge.interfaces.scene_queries import SceneQueries
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import FARTHEST_DEPTH_M, EmbeddedQueriesConfig

@@ -12,8 +12,8 @@ import pytest_asyncio
 from tests.support.common import needs_gl
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import WorldSnapshot
+from vil_bridge.interfaces.solid_world import SceneEdit
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 

@@ -17,8 +17,8 @@ from tests.support.common import needs_gl
 from tests.support.embedded import looking, prop
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
 from vil_renderer.embedded.optics.lens import project
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig

@@ -14,8 +14,8 @@ from tests.support.common import ROOT
 from tests.support.programs import run
 from tests.support.scenefile import write_glb, write_obj, write_stl
 from vil_bridge.cli.main import app
-from vil_bridge.cli.scene import scene as verbs
 from vil_bridge.core.errors import RendererError
+from vil_renderer.cli.scene import scene as verbs
 from vil_renderer.embedded.scene import CLASSES
 from vil_renderer.embedded.scenefile import check_scene, load_scene, scene_names, schema
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenefile import problems, read
 from tests.support.scenes import built, first_hits, owners
 from vil_bridge.config.course import load_course
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.variants import perturbed
 from vil_renderer.embedded.scene import CLASSES, Scene
 
 SHIPPED = {name: partial(built, name) for name in ("hall", "yard", "empty", "course", "alphapilot")}

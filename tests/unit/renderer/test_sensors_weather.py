@@ -11,7 +11,7 @@ from tests.support.embedded import looking
 from tests.support.geometry_scenes import box, floor, scene_of
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.weather import Weather
-from vil_bridge.core.weather_returns import LaserAir
+from vil_bridge.interfaces.weather_returns import LaserAir
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.sensors import RangeFinder, SpinningLidar, range_below_m
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.geometry_scenes import box, floor, scene_of
 from tests.support.harness import rss_mb
-from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.solid_world import SceneEdit
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.sweep import Impact, first_impact, reference_impact
 from vil_renderer.embedded.solid_world import SceneSolids

@@ -16,12 +16,12 @@ from tests.support.common import ROOT
 ROOMS = (
     "simulation/vil_simulation/source/*.py",
     "simulation/vil_simulation/vehicles/**/*.py",
-    "vil_bridge/core/course.py",
+    "vil_bridge/courses/course.py",
     "vil_bridge/core/elementary.py",
     "vil_bridge/core/geometry.py",
     "vil_bridge/core/matrices.py",
     "vil_bridge/core/random/*.py",
-    "vil_bridge/core/trajectory.py",
+    "vil_bridge/interfaces/trajectory.py",
     "vil_bridge/core/vector_kernel.py",
     "vil_bridge/world/race/*.py",
     "simulation/vil_simulation/planning/path_search.py",
@@ -59,7 +59,7 @@ PERMITTED = {
     ("simulation/vil_simulation/vehicles/flightmare/parameters.py", "linalg.det"): "a check",
     ("simulation/vil_simulation/vehicles/sensors/mocap.py", "linalg.matrix_rank"): "a check",
     (
-        "vil_bridge/core/trajectory.py",
+        "vil_bridge/interfaces/trajectory.py",
         "linalg.inv",
     ): "rounded to the exact fractions",
     (

@@ -21,6 +21,7 @@ def _texts() -> list[Path]:
         "vil_bridge",
         "adapters",
         "renderer",
+        "simulation",
         "benchmarks",
         "configs",
         "deploy",

@@ -11,8 +11,8 @@ import pytest
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.airsim.added_vehicles import AddVehicleMethods, clear_start

@@ -10,8 +10,8 @@ import pytest
 
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.clock import NS_PER_S, WallClock
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.daemon.simulation_clock import SimulationClock
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_simulation.airsim.clock_methods import ClockMethods
 from vil_simulation.airsim.vehicles import ServedVehicles
 

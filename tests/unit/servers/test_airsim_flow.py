@@ -19,10 +19,10 @@ import pytest_asyncio
 from tests.support.common import needs_gl
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_from_matrix, q_mul
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
-from vil_bridge.core.vehicle_moves import VehiclePlacement
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.interfaces.vehicle_moves import VehiclePlacement
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries

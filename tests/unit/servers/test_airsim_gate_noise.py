@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.core.course import CourseGate
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
+from vil_bridge.courses.course import CourseGate
 from vil_simulation.airsim.race_methods import GateNoise
 
 

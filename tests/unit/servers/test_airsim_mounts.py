@@ -16,9 +16,9 @@ import pytest
 
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.scene_queries import RayHits
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.airsim.scene import ServedScene

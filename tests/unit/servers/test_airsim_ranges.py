@@ -21,8 +21,6 @@ import pytest
 import vil_simulation.airsim as room
 from tests.support.airsim_calls import pose, vector
 from tests.support.common import ROOT
-from vil_bridge.core import physical_ranges
-from vil_bridge.core.physical_ranges import PhysicalRange
 from vil_simulation.airsim.geometry_methods import GeometryMethods
 from vil_simulation.airsim.image_methods import ImageMethods
 from vil_simulation.airsim.methods import ArrayOf, MethodTable, method
@@ -49,6 +47,8 @@ from vil_simulation.airsim.values import (
     YawMode,
 )
 from vil_simulation.airsim.weather_methods import WeatherMethods
+from vil_simulation.vehicles import physical_ranges
+from vil_simulation.vehicles.physical_ranges import PhysicalRange
 
 NAN_LEAVES_IT = (GivenPose, GivenKinematics)
 """Their positions and attitudes may hold NaN, so that the type's own check has the range."""

@@ -18,7 +18,7 @@ from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_simulation.airsim.cameras import ServedCameras

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tests.unit.servers.test_airsim_names import served
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 from vil_simulation.airsim.methods import MethodTable, method
 from vil_simulation.airsim.msgpack_rpc import RpcError
 from vil_simulation.airsim.needed_roles import READINGS, needed_role

@@ -18,7 +18,7 @@ from tests.support.common import needs_gl
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.common import data_dir
-from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.runtime.exit_codes import Exit
 from vil_simulation.airsim.settings import load_settings
 from vil_simulation.airsim.standalone.world import autopilot_lines
 

@@ -6,7 +6,7 @@ import pytest
 
 from vil_bridge.core.clock import NS_PER_S, WallClock
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.world import World
 from vil_simulation.airsim.sky_methods import SkyMethods
 from vil_simulation.airsim.vehicles import ServedVehicles

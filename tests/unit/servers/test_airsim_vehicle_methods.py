@@ -18,8 +18,8 @@ import pytest_asyncio
 
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,

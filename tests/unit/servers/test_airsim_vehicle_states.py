@@ -17,8 +17,8 @@ import pytest_asyncio
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.sensor_readings import MagnetometerReading
-from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.daemon.simulation_clock import SimulationClock
+from vil_bridge.interfaces.vehicle_moves import VehicleCollision
 from vil_simulation.airsim.car_methods import CarMethods
 from vil_simulation.airsim.flight_methods import FlightMethods
 from vil_simulation.airsim.sensor_methods import SensorMethods

@@ -7,8 +7,8 @@ import pytest
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import Lighting
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.weather import FINE, Weather
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.world.world import World
 from vil_simulation.airsim.sky_methods import SkyMethods
 from vil_simulation.airsim.vehicles import ServedVehicles

@@ -23,10 +23,10 @@ from vil_bridge.core.geometry import (
     zup_to_yup,
 )
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
-from vil_bridge.tools.align.pivot import find_pivot
-from vil_bridge.tools.align.proposal import EstimatedMount, mounting_of, propose, transform_keys
-from vil_bridge.tools.align.segmentation import (
+from vil_bridge.setup.align.axes import Axes, axis_name, find_axes
+from vil_bridge.setup.align.pivot import find_pivot
+from vil_bridge.setup.align.proposal import EstimatedMount, mounting_of, propose, transform_keys
+from vil_bridge.setup.align.segmentation import (
     CalibrationError,
     MotionSegment,
     PoseTrack,

@@ -19,8 +19,8 @@ from vil_bridge.core.geometry import (
     q_rotate,
 )
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.hand_eye import HandEye, calibrate
-from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
+from vil_bridge.setup.align.hand_eye import HandEye, calibrate
+from vil_bridge.setup.align.segmentation import CalibrationError, ImuTrack, PoseTrack
 
 MS = 1_000_000
 S = 1_000_000_000

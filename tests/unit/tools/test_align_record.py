@@ -14,12 +14,12 @@ from tests.support.align import Shaken
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
-from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
+from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.registry import resolve
-from vil_bridge.tools.align.hand_eye import calibrate
-from vil_bridge.tools.align.sampling import SampleRecorder
+from vil_bridge.runtime.supervisor import Status
+from vil_bridge.setup.align.hand_eye import calibrate
+from vil_bridge.setup.align.sampling import SampleRecorder
 
 S = 1_000_000_000
 MS = 1_000_000

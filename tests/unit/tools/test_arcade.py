@@ -12,9 +12,9 @@ from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.config.load import load_text
 from vil_bridge.config.race import MOST_GATES
-from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.course import Course
+from vil_bridge.courses.variants import perturbed
 from vil_bridge.registry import resolve
 from vil_simulation.race.arcade import arcade_bridge, arcade_data
 

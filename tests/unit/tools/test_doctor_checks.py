@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.programs import Program
 from vil_bridge.config.root import ActorConfig
-from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import (
     ClockExchange,
     ImuSample,
@@ -21,9 +20,10 @@ from vil_bridge.core.types import (
     SkeletonModel,
     SourceFrame,
 )
-from vil_bridge.tools.doctor.examine import as_text, examine, report_header
-from vil_bridge.tools.doctor.finding import Finding, State, fail, ok, warn
-from vil_bridge.tools.doctor.kernel import (
+from vil_bridge.runtime.supervisor import ComponentState, StatusReport
+from vil_bridge.setup.doctor.examine import as_text, examine, report_header
+from vil_bridge.setup.doctor.finding import Finding, State, fail, ok, warn
+from vil_bridge.setup.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
     check_disk,
@@ -34,7 +34,7 @@ from vil_bridge.tools.doctor.kernel import (
     check_udp_errors,
     udp_errors,
 )
-from vil_bridge.tools.doctor.network import (
+from vil_bridge.setup.doctor.network import (
     Interface,
     check_interfaces,
     check_multicast,
@@ -44,7 +44,7 @@ from vil_bridge.tools.doctor.network import (
     interfaces,
     route_to,
 )
-from vil_bridge.tools.doctor.software import (
+from vil_bridge.setup.doctor.software import (
     check_compiled_kernel,
     check_extra,
     check_gl,
@@ -52,7 +52,7 @@ from vil_bridge.tools.doctor.software import (
     check_sdks,
     check_video,
 )
-from vil_bridge.tools.doctor.watch import (
+from vil_bridge.setup.doctor.watch import (
     SourceActivity,
     check_answer,
     check_clock,

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
-from vil_bridge.tools.keys import new_keys
+from vil_bridge.setup.keys import new_keys
 
 
 def test_a_pair_is_made_kept_private_and_read_by_zmqs_own_reader(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from vil_adapters.motions.carried_body import CarriedMotion
 from vil_bridge.core.geometry import Transform
-from vil_bridge.tools.align.proposal import mounting_of, propose
-from vil_bridge.tools.align.segmentation import PoseTrack, find_moves
+from vil_bridge.setup.align.proposal import mounting_of, propose
+from vil_bridge.setup.align.segmentation import PoseTrack, find_moves
 
 S = 1_000_000_000
 

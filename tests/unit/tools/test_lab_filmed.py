@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vil_adapters.lab.motions import MeasuredMotion
 from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.tools.lab.motions import MeasuredMotion
 
 
 def test_a_body_at_rest_never_repeats_its_pose() -> None:

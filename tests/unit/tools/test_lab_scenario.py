@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from vil_adapters.lab.motions import VEHICLE_SUBJECT, Scenario
 from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.core.geometry import Transform
-from vil_bridge.tools.lab.motions import VEHICLE_SUBJECT, Scenario
 
 S = 1_000_000_000
 MS = 1_000_000

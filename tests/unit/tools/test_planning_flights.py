@@ -9,7 +9,7 @@ import pytest
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.voxel_box import MIDDLE, keys_at
+from vil_bridge.interfaces.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
 from vil_bridge.world.occupancy.occupancy_map import MISS, OccupancyMap
 from vil_simulation.planning import path_search

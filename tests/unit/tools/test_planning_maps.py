@@ -13,8 +13,8 @@ from tests.support.scenes import built, directions, first_hits, of_faces
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.core.voxel_box import keys_at
-from vil_bridge.core.voxels import Occupancy
+from vil_bridge.interfaces.voxel_box import keys_at
+from vil_bridge.interfaces.voxels import Occupancy
 from vil_bridge.protocols.octomap import codes_of, write_full
 from vil_bridge.world.occupancy.map_file import read_map, write_map
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap

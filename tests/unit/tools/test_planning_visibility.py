@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.voxel_box import keys_at
+from vil_bridge.interfaces.trajectory import Trajectory
+from vil_bridge.interfaces.voxel_box import keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_simulation.planning.planner import FlightPlanner

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from vil_bridge.config.course import load_course
-from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, RaceRules
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.alphapilot import (
     HIDDEN_SEEDS,
     PUBLIC_SEEDS,

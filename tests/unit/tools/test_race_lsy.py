@@ -16,9 +16,9 @@ import pytest
 
 from tests.support.lsy_levels import GATES, POLES, level_file, level_text
 from vil_bridge.config.course import load_course, write_course
-from vil_bridge.core.course import CourseObstacle, PoseSpread
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
+from vil_bridge.courses.course import CourseObstacle, PoseSpread
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.lsy import read_lsy, write_lsy
 from vil_simulation.race.toml_text import toml_text
 

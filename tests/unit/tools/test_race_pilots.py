@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
-from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.courses.course import Course, RaceRules
 from vil_simulation.race import pilots
 from vil_simulation.race.pilots import pilot_factory, pilot_names
 from vil_simulation.race.policies import LearnedPilots, PolicyNetwork, read_policy, write_policy

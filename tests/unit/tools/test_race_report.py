@@ -29,9 +29,9 @@ from tests.support.race_runs import (
     without_track,
 )
 from vil_bridge.cli.main import app
-from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.courses.course import Course, RaceRules
 from vil_simulation.race import flown_tracks
 from vil_simulation.race.course_progress import CourseProgress
 from vil_simulation.race.pilots import TrajectoryPilot

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
-from vil_bridge.core.course import Course, PoseSpread, RaceRules
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, PoseSpread, RaceRules
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.results import RaceEpisode
 from vil_simulation.race.vision import gate_detector
 from vil_simulation.race.vision.gate_detector import ExpectedOpening, SeenOpening, find_openings

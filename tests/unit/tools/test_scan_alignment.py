@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.embedded import rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
-from vil_bridge.tools.scan.alignment import align
+from vil_renderer.scan.alignment import align
 
 pytestmark = pytest.mark.pure
 

@@ -18,10 +18,10 @@ from tests.support.embedded import rotation
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.scan.film import poses_of_film, sharpest
-from vil_bridge.tools.scan.marks import find_tags, read_measured, read_picks
-from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
-from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
+from vil_renderer.scan.film import poses_of_film, sharpest
+from vil_renderer.scan.marks import find_tags, read_measured, read_picks
+from vil_renderer.scan.scan_import import ImportedScan, import_scan, report, write_scene
+from vil_renderer.scan.views import ScanCamera, ScanView, read_views
 
 pytestmark = pytest.mark.pure
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 from tests.support.lsy_levels import level_file
 from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
-from vil_bridge.core.course import Course, CourseObstacle, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.random.courses import perturbed
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, CourseObstacle, PoseSpread, RaceRules
+from vil_bridge.courses.variants import perturbed
 from vil_simulation.race.alphapilot import PUBLIC_SEEDS
 from vil_simulation.race.lsy import read_lsy
 from vil_simulation.race.pilots import PILOTS, TrajectoryPilot, minimum_snap_pilot

@@ -24,9 +24,9 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import SourceEvent, SourceFrame
+from vil_bridge.offline.playback import Timeline
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.registry import resolve
-from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.world.twin.metrics import hausdorff_m, rms
 from vil_bridge.world.twin.pose_series import PoseSeries
 from vil_simulation.twins.identification import divergence_m, identify

@@ -15,7 +15,7 @@ import pytest
 from tests.support.airsim_moves import Aviary, in_air
 from tests.support.airsim_own_flights import own_flights
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,

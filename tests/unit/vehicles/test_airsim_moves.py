@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
 from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.airsim_moves import in_air
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_moves import Point, SplineMove, TrackerGains, VelocityMove
+from vil_bridge.interfaces.vehicle_moves import Point, SplineMove, TrackerGains, VelocityMove
 from vil_simulation.source.move_limits import check_move
 from vil_simulation.vehicles.airsim.spline_flight import Spline
 

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import LoopGains
+from vil_bridge.interfaces.vehicle_moves import LoopGains
 from vil_simulation.vehicles.airsim.airframes import FRAMES, Compat
 from vil_simulation.vehicles.airsim.model import AirsimMultirotor
 from vil_simulation.vehicles.airsim.simple_flight import MODES, SimpleFlight, mix

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import LoopGains
+from vil_bridge.interfaces.vehicle_moves import LoopGains
 from vil_simulation.vehicles.airsim.airframes import FRAMES, AirsimAirframe, Compat, Tilt
 from vil_simulation.vehicles.airsim.model import AirsimMultirotor
 from vil_simulation.vehicles.airsim.simple_flight import MODES, Mode, SimpleFlight

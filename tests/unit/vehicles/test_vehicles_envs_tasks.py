@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_simulation.vehicles.envs.base import VehicleTask
 from vil_simulation.vehicles.envs.hover import distance_m
 from vil_simulation.vehicles.envs.race import RaceTask

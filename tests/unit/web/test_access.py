@@ -13,11 +13,11 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.support.programs import output
-from vil_bridge.core.access_tokens import Role, Tokens, new_token, read_token, read_tokens
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.rates import RateLimiter, peer_of
-from vil_bridge.core.secret_file import read_private, refuse_shared, write_private
-from vil_bridge.tools.keys import new_tokens
+from vil_bridge.runtime.access_tokens import Role, Tokens, new_token, read_token, read_tokens
+from vil_bridge.runtime.rates import RateLimiter, peer_of
+from vil_bridge.runtime.secret_file import read_private, refuse_shared, write_private
+from vil_bridge.setup.keys import new_tokens
 from vil_bridge.web.auth.access import Access, cookie_name, missing_role, needed_role
 from vil_bridge.web.auth.login import login_router
 from vil_bridge.web.auth.middleware import SecurityMiddleware
@@ -137,7 +137,7 @@ def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from vil_bridge.core.secret_file import write_private\n"
+        "from vil_bridge.runtime.secret_file import write_private\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
         "try:\n    write_private(Path(sys.argv[1]), 'twelve bytes')\n"

@@ -10,8 +10,8 @@ from fastapi import WebSocket
 from starlette.types import Message
 
 from tests.support.common import PATIENCE_S
-from vil_bridge.core import pacing
-from vil_bridge.core.pacing import CachedValue, PeriodicTask, SlotTimer
+from vil_bridge.runtime import pacing
+from vil_bridge.runtime.pacing import CachedValue, PeriodicTask, SlotTimer
 from vil_bridge.web.live.frames import framed, until_left
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from fastapi import FastAPI
 
-from vil_bridge.core.access_tokens import Role, Tokens
+from vil_bridge.runtime.access_tokens import Role, Tokens
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_router
 

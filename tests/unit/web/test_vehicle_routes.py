@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.web.routes.vehicles import vehicles_router
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig

@@ -19,7 +19,7 @@ from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.errors import ConfigError, ProtocolError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
+from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import centres_of, codes_of, keys_of, read_octree, write_full
 from vil_bridge.web.live.frames import POST, framed
 from vil_bridge.web.live.map_codec import decode_map, encode_changes, encode_snapshot

@@ -15,8 +15,8 @@ import pytest
 
 from vil_bridge.config.course import load_course
 from vil_bridge.config.courses import course_names
-from vil_bridge.core.course import Course, CourseObstacle, RaceRules
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course, CourseObstacle, RaceRules
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import (
     GateMissed,

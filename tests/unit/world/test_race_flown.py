@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.course import Course, CourseGate, RaceRules
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.courses.course import Course, CourseGate, RaceRules
 from vil_bridge.world.race.events import RaceEnded
 from vil_bridge.world.race.flown import FlightTrack, FlownLap, FlownRace, RaceResults
 from vil_bridge.world.race.standing import RacerStanding

@@ -15,15 +15,15 @@ import pytest
 from vil_bridge.config.load import load, load_text
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.course import Course, CourseGate, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
+from vil_bridge.courses.course import Course, CourseGate, RaceRules
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.race_view import RacerView, RaceView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.offline.playback import Timeline
 from vil_bridge.registry import resolve
-from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.race.live import Contacts, RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding

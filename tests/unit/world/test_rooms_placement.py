@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
-from vil_bridge.world.room_registration import Placement, place_by_points, place_by_poses
+from vil_bridge.core.room_registration import Placement, place_by_points, place_by_poses
 
 POINTS = np.array([[0.0, 0.0, 0.0], [3.0, 0.2, 1.1], [-1.0, 2.5, 0.4], [0.5, -2.0, 1.9]])
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.sample_snapshot import sample_snapshot
 from vil_adapters.motions.drone import DroneMotion
-from vil_adapters.motions.walking_human import WalkMotion
+from vil_bridge.bodies.walking_human import WalkMotion
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx

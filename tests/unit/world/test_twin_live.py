@@ -17,8 +17,8 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import BridgeSnapshot, TwinView
+from vil_bridge.offline.playback import Timeline
 from vil_bridge.registry import resolve
-from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World

@@ -16,11 +16,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from vil_bridge.core.bulkhead import Bulkhead
+from vil_bridge.bodies.skeleton import place_of
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.skeleton import place_of
-from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import (
     ActorKind,
     SkeletonFrame,
@@ -29,6 +27,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
+from vil_bridge.interfaces.bulkhead import Bulkhead
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
@@ -39,6 +38,7 @@ from vil_bridge.protocols.federation.messages import (
     records_of,
 )
 from vil_bridge.protocols.federation.zmq_link import PublisherLink
+from vil_bridge.runtime.supervisor import Status, supervise
 
 _TICK_NS: Final = 200 * NS_PER_MS
 _NOWHERE: Final = Transform.identity()

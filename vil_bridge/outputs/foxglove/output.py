@@ -21,13 +21,13 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pacing import call_periodically
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.outputs.base import OutputBase, kind_of
 from vil_bridge.outputs.foxglove.config import FoxgloveConfig
 from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs import encode_jpeg
+from vil_bridge.runtime.pacing import call_periodically
 
 _BACKLOG: Final = 64
 """Messages that wait for one client; then its oldest are dropped.

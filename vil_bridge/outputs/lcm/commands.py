@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_bridge.core.errors import CommandFormatError
-from vil_bridge.core.setpoints import PositionSetpoint, RatesSetpoint, Setpoint, VelocitySetpoint
+from vil_bridge.interfaces.setpoints import (
+    PositionSetpoint,
+    RatesSetpoint,
+    Setpoint,
+    VelocitySetpoint,
+)
 
 _VELOCITY: Final = struct.pack(">Q", 0x586C6383D055B3BB)
 _POSITION: Final = struct.pack(">Q", 0xDC5610B6F3097590)

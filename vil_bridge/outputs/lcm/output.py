@@ -16,11 +16,10 @@ import lcm
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pacing import call_periodically
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.sensor_readings import SensorDescription
-from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.interfaces.setpoints import FlyActor
 from vil_bridge.outputs.base import OutputBase, depth_m, kinds_of, upright
 from vil_bridge.outputs.lcm.commands import COMMANDS, CommandReader
 from vil_bridge.outputs.lcm.config import CHANNEL_CHARACTERS, LcmConfig
@@ -29,6 +28,7 @@ from vil_bridge.outputs.lcm.sensor_messages import encode_reading, encode_skelet
 from vil_bridge.outputs.new_samples import PosePacing, WorldNews
 from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.protocols.image_codecs import encode_jpeg
+from vil_bridge.runtime.pacing import call_periodically
 
 _UNKNOWN: Final = SensorDescription("imu")
 """Stands for a sensor that no configuration describes: at the body's origin, with its axes."""

@@ -16,9 +16,8 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import TrackingState
+from vil_bridge.interfaces.ports import WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.session import AutopilotSession
@@ -26,6 +25,7 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.pose_messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.transports import Transport, open_transport
+from vil_bridge.runtime.supervisor import Status
 
 _SILENT_NS: Final = NS_PER_S
 _GONE_NS: Final = 3 * NS_PER_S

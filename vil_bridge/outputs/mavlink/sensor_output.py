@@ -16,7 +16,6 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.ports import WorldView
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
     DistanceReading,
@@ -25,7 +24,7 @@ from vil_bridge.core.sensor_readings import (
     MagnetometerReading,
     SensorReading,
 )
-from vil_bridge.core.supervisor import Status
+from vil_bridge.interfaces.ports import WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
 from vil_bridge.outputs.mavlink.session import AutopilotSession
@@ -33,6 +32,7 @@ from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 from vil_bridge.protocols.transports import Transport, open_transport
+from vil_bridge.runtime.supervisor import Status
 
 _LOOKS_HZ: Final = 500.0
 _SILENT_NS: Final = NS_PER_S

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
 from vil_bridge.protocols.transports import Transport
+from vil_bridge.runtime.supervisor import Status
 
 _HEARTBEAT_S: Final = 1.0
 _HEARTBEAT: Final = mavlink.Heartbeat(

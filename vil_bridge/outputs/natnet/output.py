@@ -9,16 +9,13 @@ from dataclasses import replace
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError, SinkError
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.rates import RateLimiter
-from vil_bridge.core.reflection import ReplyBudget
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind
+from vil_bridge.interfaces.ports import WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.frames import NatNetFrames
+from vil_bridge.outputs.natnet.reflection import ReplyBudget
 from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame, cannot_serve
 from vil_bridge.protocols.natnet.clients import ClientTable, Subscriptions
 from vil_bridge.protocols.natnet.codec import MessageId, ServerInfo, message_id, parse_version
@@ -28,6 +25,9 @@ from vil_bridge.protocols.natnet.model_codec import encode_models
 from vil_bridge.protocols.natnet.responder import NatNetResponder, ResponderHooks
 from vil_bridge.protocols.natnet.streamed import subscribed
 from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
+from vil_bridge.runtime.datagrams import Address
+from vil_bridge.runtime.rates import RateLimiter
+from vil_bridge.runtime.supervisor import Status
 
 _REQUESTS_PER_S: Final = 100.0
 _REQUESTS_AT_ONCE: Final = 200

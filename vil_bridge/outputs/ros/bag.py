@@ -23,17 +23,17 @@ from rosbags.rosbag2 import Writer as Ros2Writer
 from rosbags.rosbag2 import WriterError as Ros2Error
 from rosbags.typesys.store import Typestore
 
-from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.pacing import call_periodically
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_topics import Topic, qos_of
+from vil_bridge.runtime.bounded_queue import BoundedQueue
+from vil_bridge.runtime.pacing import call_periodically
+from vil_bridge.runtime.supervisor import Status
 
 _WAITING_BYTES: Final = 64 << 20
 _FILE_BYTES: Final = 1 << 30

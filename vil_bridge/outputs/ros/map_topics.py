@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vil_bridge.core.voxels import VoxelMap
+from vil_bridge.interfaces.voxels import VoxelMap
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_topics import Topic
 

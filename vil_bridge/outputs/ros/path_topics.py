@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.planned_path import PlannedPath, PlannedPaths
+from vil_bridge.interfaces.planned_path import PlannedPath, PlannedPaths
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_topics import Topic
 

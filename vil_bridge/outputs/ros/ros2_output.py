@@ -14,11 +14,10 @@ import zenoh
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import CommandFormatError, SinkError
-from vil_bridge.core.pacing import call_periodically
-from vil_bridge.core.planned_path import PlannedPaths
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.setpoints import FlyActor
-from vil_bridge.core.voxels import VoxelMap
+from vil_bridge.interfaces.planned_path import PlannedPaths
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.interfaces.setpoints import FlyActor
+from vil_bridge.interfaces.voxels import VoxelMap
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.outputs.ros.config import Ros2Config
@@ -28,6 +27,7 @@ from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
 from vil_bridge.protocols.ros_commands import CommandReader, register_commands
 from vil_bridge.protocols.ros_topics import Topic
+from vil_bridge.runtime.pacing import call_periodically
 
 _PATHS_HZ: Final = 5.0
 _LOOK_NS: Final = NS_PER_S // 2

@@ -14,16 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from vil_bridge.bodies.skeleton import global_to_local
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
-from vil_bridge.core.skeleton import global_to_local
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interfaces.ports import CameraInfo, WorldView
 from vil_bridge.outputs.base import depth_m, kinds_of, upright
 from vil_bridge.outputs.new_samples import PosePacing, WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
@@ -33,6 +32,7 @@ from vil_bridge.protocols.ros_messages import Distro, TransformLink
 from vil_bridge.protocols.ros_names import ros_name, same_in_ros
 from vil_bridge.protocols.ros_sensor_messages import TOPIC_TYPES, SensorMessages
 from vil_bridge.protocols.ros_topics import Topic
+from vil_bridge.runtime.supervisor import Status
 
 _WORLD: Final = "world"
 _BODY: Final = "base"

@@ -8,7 +8,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.video import CameraVideo
@@ -19,7 +19,7 @@ _PATIENCE: Final = 3
 
 
 class RtpOutput(OutputBase):
-    """An :class:`~vil_bridge.core.ports.Output`: a video stream for each of its cameras."""
+    """An :class:`~vil_bridge.interfaces.ports.Output`: a video stream for each of its cameras."""
 
     def __init__(self, name: str, config: RtpConfig) -> None:
         super().__init__(name)

@@ -10,16 +10,16 @@ from typing import Any, Final
 from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pacing import in_bursts
-from vil_bridge.core.ports import CameraInfo
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.outputs.base import kind_of
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.encoder import i420, open_encoder
 from vil_bridge.outputs.rtp.packets import HEADER_BYTES, payloads, rtp_packet, rtp_ticks
 from vil_bridge.outputs.rtp.reports import receiver_reports, sender_report
 from vil_bridge.outputs.rtp.sdp import describe
+from vil_bridge.runtime.pacing import in_bursts
+from vil_bridge.runtime.supervisor import Status
 
 _REPORT_PERIOD_NS: Final = NS_PER_S
 _MAX_REPORT_BYTES: Final = 1500

@@ -13,11 +13,11 @@ from typing import Any, Final, Protocol
 import zmq
 
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, sent_by
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 _QUEUE_MESSAGES: Final = 100  # to each client

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from vil_bridge.core.rates import RateLimiter, RecentSet
+from vil_bridge.runtime.rates import RateLimiter, RecentSet
 
 _COST_BYTES: Final = 1024
 _SHARE_S: Final = 0.4  # a share of so many seconds may be used at once

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.event_camera import EventCamera
 from vil_bridge.core.types import ImageArray
+from vil_bridge.optics.event_camera import EventCamera
 from vil_bridge.protocols.image_codecs import Encoded, as_gray
 
 EVENT: Final = np.dtype(

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import Distortion
-from vil_bridge.core.lens import undistort
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray
+from vil_bridge.optics.lens import undistort
 from vil_bridge.outputs.base import depth_m
 from vil_bridge.protocols.image_codecs import Encoded
 

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.rates import peer_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
+from vil_bridge.runtime.rates import peer_of
 
 MAX_SUBSCRIBERS: Final = 256
 SEATS_OF_ONE: Final = 64

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.outputs.stream.event_encoder import EventCameraEncoder
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.protocols.image_codecs import EncodingOptions
+from vil_bridge.runtime.pacing import FrameRateLimiter
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS

@@ -20,8 +20,6 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
-from vil_bridge.core.pacing import in_bursts
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import (
@@ -36,6 +34,8 @@ from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
+from vil_bridge.runtime.pacing import in_bursts
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 logger = logging.getLogger(__name__)
 

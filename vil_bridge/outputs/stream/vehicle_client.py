@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 import msgspec
 import zmq
 
-from vil_bridge.core.access_tokens import Role, read_token
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
+from vil_bridge.runtime.access_tokens import Role, read_token
 
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -61,7 +61,7 @@ class VehicleClient:
 
     def state(self, subject: str) -> dict[str, Any]:
         """Return the state of a vehicle, with the fields of
-        :class:`~vil_bridge.core.vehicle_commands.VehicleState`.
+        :class:`~vil_bridge.interfaces.vehicle_commands.VehicleState`.
 
         Raises:
             ValueError: no such vehicle. TimeoutError: no answer.

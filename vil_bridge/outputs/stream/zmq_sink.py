@@ -15,7 +15,6 @@ from vil_bridge.core.camera_model import Distortion
 from vil_bridge.core.clock import NS_PER_MS, machine_ns, sooner
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
-from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
@@ -23,6 +22,7 @@ from vil_bridge.outputs.stream.point_encoder import RayTable
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.peer_socket import PeerCounter
+from vil_bridge.runtime.peer_faults import PeerFaults
 
 _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
 _MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
@@ -36,7 +36,7 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class ZmqStreamSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` with its own ROUTER socket.
+    """A :class:`~vil_bridge.interfaces.ports.FrameSink` with its own ROUTER socket.
 
     Built and bound in the loop's thread; afterwards ``offer``, ``flush`` and ``close`` belong to
     the camera's relay thread, ``attach`` and ``detach`` to the hub.

@@ -12,9 +12,8 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import q_exp, q_rotate, zup_to_yup
-from vil_bridge.core.ports import WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.ports import WorldView
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame, cannot_serve
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
@@ -30,6 +29,7 @@ from vil_bridge.protocols.vrpn.codec import (
 )
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.server import VrpnHooks, VrpnServer
+from vil_bridge.runtime.supervisor import Status
 
 _TURN_S: Final = NS_PER_MS / NS_PER_S
 """Time within which a velocity's rotation happens."""

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import StereoDepth
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
+from vil_bridge.optics.camera_sensor import StereoDepth
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_bridge.protocols import opencv as cv2
 
 Disparity = npt.NDArray[np.float32]

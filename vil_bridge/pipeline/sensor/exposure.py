@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vil_bridge.core.camera_sensor import ImageSensor
 from vil_bridge.core.types import FloatArray
+from vil_bridge.optics.camera_sensor import ImageSensor
 
 _MIDDLE_GRAY: Final = 0.18
 _SETTLING_S: Final = 0.3

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import simplejpeg
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import ImageSensor, Mosaic
-from vil_bridge.core.tone_curve import light_of_levels
 from vil_bridge.core.types import ImageArray
+from vil_bridge.optics.camera_sensor import ImageSensor, Mosaic
+from vil_bridge.optics.tone_curve import light_of_levels
 from vil_bridge.pipeline.sensor.exposure import ExposureControl, WhiteBalance
 from vil_bridge.pipeline.sensor.lens_light import Light, with_chromatic_aberration, with_glare
 from vil_bridge.pipeline.sensor.pixel_array import PixelArray, Plane, Raw
@@ -55,7 +55,7 @@ class ImageChain:
 
         (h, w) or (h, w, 3), uint8.
 
-        ``tone_curve``: it was rendered with that of :mod:`vil_bridge.core.tone_curve`, which is
+        ``tone_curve``: it was rendered with that of :mod:`vil_bridge.optics.tone_curve`, which is
         taken back.
         """
         mono = self._sensor.mosaic is Mosaic.MONO

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import ImageSensor, Mosaic
+from vil_bridge.optics.camera_sensor import ImageSensor, Mosaic
 from vil_bridge.pipeline.sensor.exposure import Exposure
 
 Plane = npt.NDArray[np.float32]

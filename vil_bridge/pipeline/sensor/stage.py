@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.optics.camera_sensor import ImageSensor, StereoDepth
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.sensor.depth_chain import DepthChain
 from vil_bridge.pipeline.sensor.image_chain import ImageChain

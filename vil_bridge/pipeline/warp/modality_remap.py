@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_to_matrix
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_bridge.pipeline.warp.depth_reprojection import RenderMap
 from vil_bridge.pipeline.warp.opencv_remap import by_map
 from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, FittedPlane, metres_per_unit

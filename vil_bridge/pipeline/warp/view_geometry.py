@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
+from vil_bridge.optics.lens import distort, undistort
 from vil_bridge.protocols import opencv as cv2
 
 _GRID_PX: Final = 4

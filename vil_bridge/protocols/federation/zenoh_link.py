@@ -18,10 +18,10 @@ import zenoh
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SinkError
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.secret_file import read_private, refuse_shared
 from vil_bridge.protocols.federation.messages import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
 from vil_bridge.protocols.federation.zmq_link import Answer, OnMessage
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.secret_file import read_private, refuse_shared
 
 _CONNECT_MS: Final = 800
 _LEASE_MS: Final = 2000

@@ -20,8 +20,6 @@ from zmq.utils.monitor import parse_monitor_message
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, SourceUnavailable
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import RateLimiter, peer_of
 from vil_bridge.protocols.federation.flow_control import SubscriberLine
 from vil_bridge.protocols.federation.messages import (
     MAX_MESSAGE_BYTES,
@@ -41,6 +39,8 @@ from vil_bridge.protocols.zmq.peer_socket import (
     end_dead_connections,
     sent_by,
 )
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import RateLimiter, peer_of
 
 Answer = Callable[[bytes], bytes | None]
 OnMessage = Callable[[bytes, int], None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from vil_bridge.core.datagrams import Address
 from vil_bridge.protocols.natnet.codec import BITSTREAM_SINCE, Connect, Version
 from vil_bridge.protocols.natnet.frame import Suffix
+from vil_bridge.runtime.datagrams import Address
 
 _ALL: Final = "AllTypes"
 _MAX_SUBSCRIPTIONS: Final = 1024

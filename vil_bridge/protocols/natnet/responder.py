@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from vil_bridge.core.datagrams import Address
 from vil_bridge.protocols.natnet.clients import ClientTable
 from vil_bridge.protocols.natnet.codec import (
     BITSTREAM_SINCE,
@@ -30,6 +29,7 @@ from vil_bridge.protocols.natnet.codec import (
 from vil_bridge.protocols.natnet.model import Models
 from vil_bridge.protocols.natnet.model_codec import encode_models
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES
+from vil_bridge.runtime.datagrams import Address
 
 _I32: Final = Struct("<i")
 _F32: Final = Struct("<f")

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.rates import RateLimiter
 from vil_bridge.protocols.sockets import tcp_listener, udp_socket, waiting_datagrams
 from vil_bridge.protocols.vrpn.codec import (
     COOKIE,
@@ -25,6 +24,7 @@ from vil_bridge.protocols.vrpn.codec import (
 )
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing
+from vil_bridge.runtime.rates import RateLimiter
 
 logger = logging.getLogger(__name__)
 

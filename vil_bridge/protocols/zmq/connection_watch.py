@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import peer_of
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import peer_of
 
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
 # linux/filter.h: code, jump if true, jump if false, operand. A packet of 0 bytes is dropped.

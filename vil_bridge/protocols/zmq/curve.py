@@ -18,8 +18,8 @@ import zmq
 from zmq.utils import z85
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.secret_file import refuse_shared
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
+from vil_bridge.runtime.secret_file import refuse_shared
 
 logger = logging.getLogger(__name__)
 

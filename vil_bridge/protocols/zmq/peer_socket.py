@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import peer_of
 from vil_bridge.protocols.zmq.connection_watch import (
     ConnectionWatch,
     borrowed,
@@ -22,6 +20,8 @@ from vil_bridge.protocols.zmq.connection_watch import (
     has_ended,
     ignore_resets,
 )
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import peer_of
 
 _MOST_PARTS: Final = 8
 

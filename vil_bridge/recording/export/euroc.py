@@ -13,7 +13,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.geometry import Transform, cross
-from vil_bridge.core.ports import CameraInfo
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter, camera_folder
 from vil_bridge.recording.export.images import decoded, shown

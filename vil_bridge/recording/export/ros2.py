@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError, RecordingError
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
+from vil_bridge.interfaces.ports import CameraInfo
 from vil_bridge.protocols.ros_names import ros_name, same_in_ros
 from vil_bridge.recording.export.images import shown
 from vil_bridge.recording.export.measurements import motions, readings, samples

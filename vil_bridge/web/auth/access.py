@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from vil_bridge.core.access_tokens import Role, Tokens, digest
-from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import RateLimiter, RecentSet
+from vil_bridge.runtime.access_tokens import Role, Tokens, digest
+from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.rates import RateLimiter, RecentSet
 from vil_bridge.web.auth.sessions import Sessions
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from vil_bridge.core.access_tokens import Role
-from vil_bridge.core.rates import peer_of
+from vil_bridge.runtime.access_tokens import Role
+from vil_bridge.runtime.rates import peer_of
 from vil_bridge.web.auth.access import Access, cookie_name, login_path
 from vil_bridge.web.auth.sessions import LINK_LIFE_S
 from vil_bridge.web.request_body import read_body, takes

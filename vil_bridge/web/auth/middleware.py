@@ -19,8 +19,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vil_bridge.core.access_tokens import Role
-from vil_bridge.core.rates import RateLimiter, peer_of
+from vil_bridge.runtime.access_tokens import Role
+from vil_bridge.runtime.rates import RateLimiter, peer_of
 from vil_bridge.web.auth.access import READS, Access, cookie_name, missing_role, needed_role
 
 logger = logging.getLogger(__name__)

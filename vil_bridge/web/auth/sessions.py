@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from vil_bridge.core.access_tokens import Role, digest
+from vil_bridge.runtime.access_tokens import Role, digest
 
 LINK_LIFE_S: Final = 600.0
 _SESSION_LIFE_S: Final = 12 * 3600.0

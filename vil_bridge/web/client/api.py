@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.vehicle_commands import VehicleState
+from vil_bridge.interfaces.vehicle_commands import VehicleState
 from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from vil_bridge.core.voxels import MapSnapshot, VoxelChanges
+from vil_bridge.interfaces.voxels import MapSnapshot, VoxelChanges
 from vil_bridge.web.client.connection import reason_of
 from vil_bridge.web.client.errors import BridgeUnreachable, RequestRejected, RestError, refusal
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live

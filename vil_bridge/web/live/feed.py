@@ -17,7 +17,7 @@ from typing import Final
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 
-from vil_bridge.core.pacing import CachedValue, PeriodicTask, SlotTimer
+from vil_bridge.runtime.pacing import CachedValue, PeriodicTask, SlotTimer
 from vil_bridge.web.live.frames import framed, poster
 from vil_bridge.web.live.previews import PreviewTap, picture_message
 from vil_bridge.web.schemas.body import problems_of

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.voxels import MapSnapshot, VoxelChanges
+from vil_bridge.interfaces.voxels import MapSnapshot, VoxelChanges
 
 _VERSION: Final = 1
 _SNAPSHOT = 3

@@ -14,7 +14,7 @@ from typing import Final
 
 from fastapi import APIRouter, WebSocket
 
-from vil_bridge.core.voxels import VoxelMap
+from vil_bridge.interfaces.voxels import VoxelMap
 from vil_bridge.web.live.frames import framed, poster, until_left
 from vil_bridge.web.live.map_codec import encode_changes, encode_snapshot
 

@@ -9,9 +9,9 @@ import msgspec
 from fastapi import APIRouter, WebSocket
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.pacing import CachedValue, PeriodicTask
 from vil_bridge.core.types import FloatArray, WorldSnapshot
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.runtime.pacing import CachedValue, PeriodicTask
 from vil_bridge.web.live.frames import framed, poster, until_left
 
 _RATE_HZ = 20.0

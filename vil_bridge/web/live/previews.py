@@ -7,11 +7,11 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.pacing import SlotTimer
-from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.interfaces.ports import FrameSink
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.protocols.image_codecs import encode_jpeg
+from vil_bridge.runtime.pacing import SlotTimer
 from vil_bridge.web.live.codec import encode_preview
 
 SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
@@ -21,7 +21,7 @@ _WIDEST_PX: Final = 1280
 
 
 class PreviewTap:
-    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant.
+    """A :class:`~vil_bridge.interfaces.ports.FrameSink` with one slot per variant.
 
     Wants nothing while no page watches.
 

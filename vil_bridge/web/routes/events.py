@@ -12,8 +12,8 @@ from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
-from vil_bridge.core.pacing import CachedValue, SlotTimer
 from vil_bridge.monitoring.event_log import EventLevel, EventLog, EventView
+from vil_bridge.runtime.pacing import CachedValue, SlotTimer
 from vil_bridge.web.schemas.status import ErrorOut
 
 MOST_READERS: Final = 32

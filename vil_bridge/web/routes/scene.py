@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, HTTPException, Response
 
-from vil_bridge.core.pacing import CachedValue
+from vil_bridge.runtime.pacing import CachedValue
 from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import ErrorOut
 

@@ -10,7 +10,6 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic_core import to_json
 
-from vil_bridge.core.access_tokens import Role
 from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.frame_records import CameraLedger, ledger_lines
 from vil_bridge.monitoring.snapshot import (
@@ -23,6 +22,7 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
+from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
 _MAX_FRAMES: Final = 10_000

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fastapi import APIRouter, HTTPException, Request
 
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
-from vil_bridge.core.vehicle_moves import VehicleDisturbance
+from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
+from vil_bridge.interfaces.vehicle_moves import VehicleDisturbance
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.status import ErrorOut
 from vil_bridge.web.schemas.vehicles import CommandBody, DisturbanceBody, VehicleSensorsOut

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from vil_bridge.core.access_tokens import Role
+from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.web.schemas.body import Body
 
 __all__ = []

@@ -22,7 +22,7 @@ from vil_bridge.core.sensor_readings import (
     SensorReading,
     Vector,
 )
-from vil_bridge.core.vehicle_commands import Action
+from vil_bridge.interfaces.vehicle_commands import Action
 from vil_bridge.web.schemas.body import Body
 
 __all__ = []

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.voxel_box import check_box, keys_at, keys_within
-from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
+from vil_bridge.interfaces.voxel_box import check_box, keys_at, keys_within
+from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import CLAMPED_LOG_ODDS, codes_of, write_binary
 from vil_bridge.world.occupancy.marks import crossed_marks
 from vil_bridge.world.occupancy.measurement import measurement

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.lens import undistort
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray
-from vil_bridge.core.voxel_box import inside_tree, keys_at
+from vil_bridge.interfaces.voxel_box import inside_tree, keys_at
+from vil_bridge.optics.lens import undistort
 
 LONGEST_M: Final = 99.9
 """Depths from here on say that nothing was hit; longer ranges are not trusted."""

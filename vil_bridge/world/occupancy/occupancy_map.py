@@ -13,8 +13,8 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray
-from vil_bridge.core.voxel_box import inside_tree, keys_at
-from vil_bridge.core.voxels import Occupancy
+from vil_bridge.interfaces.voxel_box import inside_tree, keys_at
+from vil_bridge.interfaces.voxels import Occupancy
 from vil_bridge.protocols.octomap import (
     CLAMPED_LOG_ODDS,
     Codes,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray
-from vil_bridge.core.voxel_box import keys_at
+from vil_bridge.interfaces.voxel_box import keys_at
 from vil_bridge.protocols.octomap import Codes, codes_of, distinct
 
 _Float32 = npt.NDArray[np.float32]

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.matrices import dot, length, product
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.crossings import CrossingDetector, Interval, PlaneCrossing
 from vil_bridge.world.race.curve import RacerPose
 from vil_bridge.world.race.events import RaceEvent

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.matrices import length, product
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.curve import Curve, RacerPose, between
 
 _CLEAR_M: Final = 0.05

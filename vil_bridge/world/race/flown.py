@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.events import RaceEnded
 
 _PERIOD_NS: Final = 10_000_000

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.events import (
     GateMissed,
     GatePassed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.core.course import Consequence, Course
+from vil_bridge.courses.course import Consequence, Course
 from vil_bridge.world.race.crossings import PlaneCrossing
 from vil_bridge.world.race.events import (
     GateMissed,

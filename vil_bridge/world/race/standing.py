@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform
+from vil_bridge.courses.course import Course
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import (
     GateMissed,

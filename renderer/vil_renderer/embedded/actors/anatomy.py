@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.core.skeleton import canonical_bones
+from vil_bridge.bodies.skeleton import canonical_bones
 from vil_bridge.core.types import SkeletonModel
 
 SIDES: Final = ("left", "right")

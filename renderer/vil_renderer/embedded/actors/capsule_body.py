@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.bodies.skeleton import local_to_global
 from vil_bridge.core.geometry import q_to_matrix
-from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.actors.lofts import capsule
 from vil_renderer.embedded.actors.pose import PosedRig

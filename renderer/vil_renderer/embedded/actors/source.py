@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.anatomy import has_human_parts
+from vil_bridge.bodies.anatomy import has_human_parts
 from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.actors.anatomy import LIMBS, PARTS, SIDES, anatomy

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.tone_curve import linear, toned, untoned
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import Weather, extinction_per_m
+from vil_bridge.optics.tone_curve import linear, toned, untoned
 from vil_renderer.embedded.engine.light import lamp_light
 from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.scene import Environment, Lamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.core.tone_curve import LIFT, SHOULDER, TOE, WHITE
+from vil_bridge.optics.tone_curve import LIFT, SHOULDER, TOE, WHITE
 
 COLOURS: Final = f"""// sRGB's two curves, fitted: 0.3 and 0.02 levels of 255 off at worst, and no
 // power in them.
@@ -29,7 +29,7 @@ vec3 to_display(vec3 c) {{
 #endif
 }}
 // The colour in the picture of light: with baked light by a camera's tone curve
-// (vil_bridge.core.tone_curve).
+// (vil_bridge.optics.tone_curve).
 vec3 to_picture(vec3 c) {{
 #ifdef TONED
 #if SHADING == 0

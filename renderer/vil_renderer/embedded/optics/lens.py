@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.optics.lens import distort, undistort
 from vil_renderer.embedded.optics.camera import NEAR_M
 
 __all__ = ["distort", "in_picture", "pixel_rays", "project", "undistort"]

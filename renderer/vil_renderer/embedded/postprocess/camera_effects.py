@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel, Effects
-from vil_bridge.core.tone_curve import light_of_levels, toned
 from vil_bridge.core.types import BoolArray
+from vil_bridge.optics.tone_curve import light_of_levels, toned
 from vil_renderer.embedded.lru_cache import LruByteCache
 
 _Picture = npt.NDArray[np.uint8]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
+from vil_bridge.optics.pixel_formats import FORMAT_OF
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.optics.lens import distort, pixel_rays
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.interfaces.scene_queries import MarkerKind, SceneMarker
 from vil_renderer.embedded.optics.camera import NEAR_M
 from vil_renderer.embedded.optics.lens import in_picture, project
 

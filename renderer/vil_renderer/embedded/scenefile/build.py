@@ -15,8 +15,8 @@ from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Path
 from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
-from vil_bridge.core.random.courses import perturbed as perturbed_course
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.variants import perturbed as perturbed_course
 from vil_renderer.embedded.assets.importers import AXES
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.daylight import daylight, to_sun

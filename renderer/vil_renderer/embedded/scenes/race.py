@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course, CourseGate, CourseObstacle
+from vil_bridge.courses.course import Course, CourseGate, CourseObstacle
 from vil_renderer.embedded.scene import CLASSES, Beacon, Gate, Scene, SceneObject
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, pose_matrix
 from vil_renderer.embedded.scenes.gates import add_gate

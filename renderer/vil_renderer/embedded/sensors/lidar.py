@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import FINE, Weather
-from vil_bridge.core.weather_returns import returns_in
+from vil_bridge.interfaces.weather_returns import returns_in
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions, weather_below_roofs
 

@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import FINE, Weather
-from vil_bridge.core.weather_returns import returns_in
+from vil_bridge.interfaces.weather_returns import returns_in
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 
 

@@ -11,8 +11,8 @@ from typing import Final, Self
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.event_camera import EventCamera
 from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.optics.event_camera import EventCamera
 from vil_renderer.embedded.geometry.collision import box_at
 from vil_renderer.embedded.geometry.point_cloud import Box, voxel_cloud, write_ply
 from vil_renderer.embedded.lru_cache import LruByteCache

@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.heap import freeze_heap
-from vil_bridge.core.scene_queries import PictureBefore, SceneMarker
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.interfaces.scene_queries import PictureBefore, SceneMarker
+from vil_bridge.runtime.heap import freeze_heap
 from vil_renderer.embedded.engine.opengl import OpenGL
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.postprocess.markers import draw_markers

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.tone_curve import linear
+from vil_bridge.optics.tone_curve import linear
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
 from vil_renderer.embedded.splats.cloud import SH_C0, Float32, float32
 from vil_renderer.embedded.splats.field import SplatField

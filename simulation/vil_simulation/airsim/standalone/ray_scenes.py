@@ -13,10 +13,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import PurePath
 from typing import Any, Final
 
+from vil_adapters.lab.link_spec import Address, Way
+from vil_adapters.lab.relays import LinkDirection, TcpRelay
 from vil_bridge.config.bind_address import is_loopback
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.tools.lab.link_spec import Address, Way
-from vil_bridge.tools.lab.relays import LinkDirection, TcpRelay
 from vil_simulation.airsim.standalone.world_process import WorldOptions, start_world, stop_world
 from vil_simulation.demo.child_processes import free_ports
 from vil_simulation.learning.ray_cluster import ray_cluster

@@ -12,7 +12,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from vil_bridge.core.datagrams import Address
+from vil_bridge.runtime.datagrams import Address
 from vil_simulation.autopilots.stand_ins.ardupilot import ArduPilotDay, ArduPilotStandIn
 from vil_simulation.autopilots.stand_ins.pilot import Flight
 from vil_simulation.autopilots.stand_ins.process import (

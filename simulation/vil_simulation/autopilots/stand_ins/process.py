@@ -16,7 +16,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from vil_bridge.core.datagrams import Address
+from vil_bridge.runtime.datagrams import Address
 from vil_simulation.autopilots.stand_ins.command_link import CommandLink
 from vil_simulation.autopilots.stand_ins.violations import WireViolation
 

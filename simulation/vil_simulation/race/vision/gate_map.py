@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.course import Course, PoseSpread
 from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.courses.course import Course, PoseSpread
 
 SHIFTS: Final = 4
 """Numbers by which a gate may be moved.

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.trajectory import Polynomials, Reference
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, Reference
 from vil_simulation.race.vision.gate_map import GateMap
 from vil_simulation.vehicles.control.limits import Limits, fastest
 from vil_simulation.vehicles.trajectories import minimum_snap

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import q_to_euler_zyx
-from vil_bridge.core.trajectory import Reference
 from vil_bridge.core.types import FloatArray
+from vil_bridge.courses.course import Course
+from vil_bridge.interfaces.trajectory import Reference
 from vil_simulation.race.vision.gate_detector import ExpectedOpening, find_openings
 from vil_simulation.race.vision.gate_filter import GateFilter
 from vil_simulation.race.vision.gate_map import GateMap

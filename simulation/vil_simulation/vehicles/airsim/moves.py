@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, turned
-from vil_bridge.core.vehicle_moves import (
+from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,

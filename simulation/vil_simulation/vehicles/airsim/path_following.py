@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from vil_bridge.core.vehicle_moves import Point
+from vil_bridge.interfaces.vehicle_moves import Point
 
 PERIOD_S: Final = 0.02
 """Between two commands of a move, simulated time."""

@@ -25,7 +25,7 @@ import numpy as np
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.matrices import product
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.vehicle_moves import Loop, LoopGains
+from vil_bridge.interfaces.vehicle_moves import Loop, LoopGains
 from vil_simulation.vehicles.layout import Field, StateLayout
 
 Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]

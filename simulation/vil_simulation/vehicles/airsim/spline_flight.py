@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.matrices import dot
-from vil_bridge.core.trajectory import Polynomials
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Point, SplineMove
+from vil_bridge.interfaces.trajectory import Polynomials
+from vil_bridge.interfaces.vehicle_moves import Point, SplineMove
 from vil_simulation.vehicles.trajectories.waypoints import minimum_jerk
 
 NEAR_M: Final = 0.1

@@ -16,8 +16,8 @@ import numpy as np
 from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.geometry import cross, q_from_matrix
 from vil_bridge.core.matrices import product
-from vil_bridge.core.trajectory import Reference
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Reference
 from vil_simulation.vehicles.control.airframe import RotorAirframe
 
 _TINY: Final = 1e-9

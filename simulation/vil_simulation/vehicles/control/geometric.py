@@ -19,8 +19,8 @@ import numpy.typing as npt
 from vil_bridge.core.compile import has_numba
 from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
 from vil_bridge.core.matrices import product
-from vil_bridge.core.trajectory import Reference, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Reference, Trajectory
 from vil_simulation.vehicles.control.airframe import RotorAirframe
 from vil_simulation.vehicles.control.flatness import attitude, flat
 from vil_simulation.vehicles.trajectories.table import Table

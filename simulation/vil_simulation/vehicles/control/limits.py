@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.trajectory import ORDERS, Reference, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import ORDERS, Reference, Trajectory
 from vil_simulation.vehicles.control.airframe import RotorAirframe
 from vil_simulation.vehicles.control.flatness import flat
 from vil_simulation.vehicles.trajectories.composed import slowed

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vil_bridge.core.trajectory import Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Trajectory
 from vil_simulation.vehicles.airsim.model import AirsimMultirotor
 from vil_simulation.vehicles.airsim.rotors import RotorTable
 from vil_simulation.vehicles.control.airframe import RotorAirframe

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.matrices import product
-from vil_bridge.core.trajectory import Polynomials, Trajectory, hermite
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory, hermite
 from vil_simulation.vehicles.control.limits import Limits
 from vil_simulation.vehicles.trajectories.composed import Concatenated
 

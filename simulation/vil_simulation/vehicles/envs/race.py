@@ -10,12 +10,12 @@ import numpy as np
 from numpy.linalg import norm
 
 from vil_bridge.config.course import load_course
-from vil_bridge.core.course import Course
 from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_euler_zyx, q_to_matrix
 from vil_bridge.core.matrices import product
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.courses.course import Course
 from vil_simulation.vehicles.envs.base import AutoReset, Indices, VehicleTask
 from vil_simulation.vehicles.fleet import Engine
 from vil_simulation.vehicles.flightmare.model import FlightmareQuadrotor

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.bodies.marker_tracking import MarkerTemplate
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.elementary import expm1, sin_cos
 from vil_bridge.core.geometry import q_exp, q_mul, q_rotate
-from vil_bridge.core.marker_tracking import MarkerTemplate
 from vil_bridge.core.random.noise import NoiseStream, natural_log
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel, SourceFrame
 from vil_simulation.vehicles.model import TrueState

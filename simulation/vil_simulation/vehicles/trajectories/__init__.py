@@ -1,6 +1,6 @@
 """Trajectories: position and yaw with their derivatives, over time."""
 
-from vil_bridge.core.trajectory import Polynomials, Reference, Trajectory
+from vil_bridge.interfaces.trajectory import Polynomials, Reference, Trajectory
 from vil_simulation.vehicles.trajectories.composed import (
     Concatenated,
     Retimed,

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.matrices import product
-from vil_bridge.core.trajectory import ORDERS, Polynomials, Trajectory, padded
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import ORDERS, Polynomials, Trajectory, padded
 
 _SAME: Final = 1e-6
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.elementary import arctan2, sin_cos
-from vil_bridge.core.trajectory import ORDERS, Polynomials, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import ORDERS, Polynomials, Trajectory
 from vil_simulation.vehicles.trajectories.composed import Retimed, Transformed
 
 Facing = Literal["along", "fixed"]

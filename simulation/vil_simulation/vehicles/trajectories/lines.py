@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core import matrices
-from vil_bridge.core.trajectory import Polynomials, Trajectory
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, Trajectory
 from vil_simulation.vehicles.trajectories.composed import Concatenated
 
 

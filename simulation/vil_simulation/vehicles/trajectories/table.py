@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.compile import has_numba
-from vil_bridge.core.trajectory import (
+from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import (
     Reference,
     Trajectory,
     evaluate,
     folded,
     padded,
 )
-from vil_bridge.core.types import FloatArray
 
 
 class Table:

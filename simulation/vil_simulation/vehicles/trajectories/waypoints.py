@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.elementary import arctan2, exp
 from vil_bridge.core.matrices import product
-from vil_bridge.core.trajectory import Polynomials, hermite, hermite_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.trajectory import Polynomials, hermite, hermite_matrix
 
 Yaw = Literal["along"]
 """Headings taken from the way: half-way between the directions of arrival and departure."""

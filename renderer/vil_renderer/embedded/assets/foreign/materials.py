@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.tone_curve import linear
+from vil_bridge.optics.tone_curve import linear
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, pixels_of
 from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.tone_curve import linear
 from vil_bridge.core.types import FloatArray
+from vil_bridge.optics.tone_curve import linear
 from vil_renderer.embedded.assets.model import Float32Array, Material
 from vil_renderer.embedded.engine.light import lamp_light
 from vil_renderer.embedded.engine.vertices import StaticMesh
