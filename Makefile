@@ -36,7 +36,7 @@ setup: $(STAMP)
 # And what checks and tests need, with nearly all extras.
 setup-dev: $(DEV)
 
-KERNEL = vil_bridge/world/kernel
+KERNEL = vil_bridge/kernel
 
 $(STAMP): requirements-demo.lock pyproject.toml hatch_build.py scripts/setup.sh \
     $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c \

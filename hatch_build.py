@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_KERNEL: Final = Path("vil_bridge") / "world" / "kernel"
+_KERNEL: Final = Path("vil_bridge") / "kernel"
 _LIBRARY: Final = "libvil_kernel.so"
 # Contracted products would round otherwise on ARM than the twins and than x86-64.
 FLAGS: Final = ("-O3", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared")

@@ -19,9 +19,9 @@ from vil_adapters.optitrack import compiled_stream
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.kernel import library
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
-from vil_bridge.world.kernel import library
 
 pytestmark = [
     pytest.mark.wire,

@@ -31,9 +31,9 @@ from vil_adapters.vrpn.source import VrpnSession
 from vil_adapters.vrpn.tracker_table import TrackerTable
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import BoolArray, FloatArray, SourceEvent, SourceFrame
+from vil_bridge.kernel.library import ABSENT, KERNEL
 from vil_bridge.protocols.natnet.frame import NatNetFrame
 from vil_bridge.runtime.supervisor import Status
-from vil_bridge.world.kernel.library import ABSENT, KERNEL
 
 __all__ = [
     "COMPARISONS",

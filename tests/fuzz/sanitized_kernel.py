@@ -42,7 +42,7 @@ from vil_bridge.world.twist_filter import first_gains, steady_gains
 __all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]
 
 _HARNESS: Final = Path(__file__).with_name("kernel_harness")
-_KERNEL: Final = Path(__file__).parents[2] / "vil_bridge" / "world" / "kernel"
+_KERNEL: Final = Path(__file__).parents[2] / "vil_bridge" / "kernel"
 _FLAGS: Final = ("-g", "-O1", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off")
 _SANITIZERS: Final = "-fsanitize=address,undefined,float-cast-overflow"
 _SEEDS: Final = 2000

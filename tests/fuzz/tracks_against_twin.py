@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.support.track_pairs import HOSTILITIES, fly_both
 from vil_bridge.core.geometry import Transform, q_normalize
-from vil_bridge.world.kernel.library import ABSENT, KERNEL
+from vil_bridge.kernel.library import ABSENT, KERNEL
 
 __all__ = ["main"]
 

@@ -17,7 +17,7 @@ from tests.support.common import ROOT
 
 __all__ = ["KERNEL", "C", "callers", "is_c", "library"]
 
-KERNEL: Final = "vil_bridge/world/kernel"
+KERNEL: Final = "vil_bridge/kernel"
 
 _TOKEN: Final = re.compile(
     r"""(?P<skipped>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'

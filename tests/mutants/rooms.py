@@ -36,6 +36,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "adapters": ("adapters/vil_adapters/*.py",),
     "renderer": ("renderer/vil_renderer/*.py",),
     "kernel": (f"{KERNEL}/*.c", f"{KERNEL}/*.h"),
+    "kernel_loader": (f"{KERNEL}/*.py",),
 }
 
 

@@ -26,7 +26,7 @@ from tests.support.packages import python_path
 __all__ = ["PAGE", "Cases", "Row", "collected", "former_cases", "rows", "unaccounted"]
 
 PAGE: Final = ROOT / "docs" / "develop" / "cases.md"
-_BUILT: Final = ("vil_bridge/web/static", "vil_bridge/world/kernel/libvil_kernel.so")
+_BUILT: Final = ("vil_bridge/web/static", "vil_bridge/kernel/libvil_kernel.so")
 _CELL: Final = re.compile(r"`(tests/[^`]+::[^`]+)`")
 _PLUGIN: Final = """
 import json

@@ -17,7 +17,7 @@ __all__ = ["PLANTED", "SECONDS", "SEED"]
 def _wall_clock() -> None:
     """Stamp arrivals with the wall clock."""
     from vil_adapters.optitrack import sockets
-    from vil_bridge.world.kernel.library import KERNEL
+    from vil_bridge.kernel.library import KERNEL
 
     replace(sockets, now_ns=time.time_ns)
     if KERNEL is not None:

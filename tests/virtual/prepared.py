@@ -20,7 +20,7 @@ MACHINE = virtual_machine.install()
 
 from tests.virtual import zeromq
 from vil_bridge.core import clock
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.kernel.library import KERNEL
 from vil_simulation.source.network_namespace import enter_own_network
 
 virtual_machine.replace(

@@ -8,9 +8,9 @@ import sys
 import threading
 from typing import Any, Final
 
+from vil_bridge.kernel.library import description
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
 from vil_bridge.runtime.heap import exempt_from_collector
-from vil_bridge.world.kernel.library import description
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)

@@ -1,12 +1,12 @@
-"""Foreign clock whose usual stamps the compiled kernel judges (``world/kernel/clock.c``)."""
+"""Foreign clock whose usual stamps the compiled kernel judges (``kernel/clock.c``)."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Final
 
+from vil_bridge.kernel.structs import function
 from vil_bridge.world.clock_sync import OLDEST_NS, ClockModel
-from vil_bridge.world.kernel.structs import function
 
 _LARGEST: Final = 2**53
 """Up to here a double holds every whole number."""

@@ -1,6 +1,6 @@
 """Frames in a block into all of their tracks in one call of the compiled kernel.
 
-``world/kernel/frame_store.c``.
+``kernel/frame_store.c``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.kernel.structs import Struct, function
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank, FrameArrays
 from vil_bridge.world.frame_binding import Binding
 from vil_bridge.world.frame_store import FrameStore
-from vil_bridge.world.kernel.structs import Struct, function
 
 _SKELETONS_REFUSED: Final = 8
 

@@ -1,4 +1,4 @@
-"""Track of a skeleton in the compiled kernel (``world/kernel/skeletons.c``), on the arrays of
+"""Track of a skeleton in the compiled kernel (``kernel/skeletons.c``), on the arrays of
 its twin.
 """
 
@@ -9,10 +9,10 @@ import ctypes
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, SkeletonFrame, SkeletonModel
+from vil_bridge.kernel.structs import Struct, double_bits, function
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.compiled_tracks import room_struct
 from vil_bridge.world.frame_binding import RoomFrame
-from vil_bridge.world.kernel.structs import Struct, double_bits, function
 from vil_bridge.world.skeleton_tracks import CAPACITY, SkeletonTrack
 
 

@@ -1,4 +1,4 @@
-"""Tracks in the compiled kernel (``world/kernel/tracks.c``, ``twist_filter.c``), on the arrays
+"""Tracks in the compiled kernel (``kernel/tracks.c``, ``twist_filter.c``), on the arrays
 of their twin.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
+from vil_bridge.kernel.structs import Struct, double_bits, function
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import Binding, RoomFrame, indices
-from vil_bridge.world.kernel.structs import Struct, double_bits, function
 from vil_bridge.world.tracks import CAPACITY, TrackBank
 from vil_bridge.world.twist_filter import TwistFilter, first_gains, steady_gains
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from vil_bridge.kernel.library import KERNEL
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.clock_sync import ClockModel
 from vil_bridge.world.compiled_clock import CompiledClock
@@ -12,7 +13,6 @@ from vil_bridge.world.compiled_frame_store import CompiledFrameStore
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.frame_store import FrameStore
-from vil_bridge.world.kernel.library import KERNEL
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
 

@@ -6,7 +6,7 @@ One filter for the translation and one for the rotation of each body. The jerk i
 errors are the same in all directions, and the gains are those of the steady state, so that they
 depend on one number: the jerk's density over the measurement's variance, in units of the step
 between two poses. A rotation is filtered as the sum of the turns from pose to pose, body axes. The
-compiled kernel does the same (``world/kernel/twist_filter.c``).
+compiled kernel does the same (``kernel/twist_filter.c``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frames of NatNet 3.0 and newer through the compiled kernel.
 
-``vil_bridge/world/kernel/natnet.c``.
+``vil_bridge/kernel/natnet.c``.
 
 Twin of :mod:`~vil_adapters.optitrack.fast_codec` and of the conversion in
 :mod:`~vil_adapters.optitrack.convert`. One call checks a datagram before it is judged, another
@@ -20,11 +20,11 @@ import numpy as np
 from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_bridge.core.types import FloatArray
+from vil_bridge.kernel.library import KERNEL
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, Version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import last_suffix
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES
-from vil_bridge.world.kernel.library import KERNEL
 
 _scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_natnet_scan
 _convert: Final[Any] = None if KERNEL is None else KERNEL.vil_natnet_convert

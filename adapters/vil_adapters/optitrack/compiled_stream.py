@@ -1,6 +1,6 @@
 """Frames from the socket to poses in one call of the compiled kernel.
 
-``vil_bridge/world/kernel/natnet_stream.c``.
+``vil_bridge/kernel/natnet_stream.c``.
 
 Twin of the usual case of :mod:`~vil_adapters.optitrack.source`, which judges every datagram that is
 anything else.
@@ -18,9 +18,9 @@ from vil_adapters.common.frame_order import FASTEST_HZ, SKIPPED, FrameOrder
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
 from vil_bridge.core.bridge_time import REAL_TIME, bridge_clock
+from vil_bridge.kernel.library import KERNEL
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, ServerInfo, Version
 from vil_bridge.runtime.datagrams import Address
-from vil_bridge.world.kernel.library import KERNEL
 
 _receive: Final[Any] = None if KERNEL is None else KERNEL.vil_natnet_receive
 _DATAGRAM_BYTES: Final = 65536

@@ -1,6 +1,6 @@
 """Tracker's UDP object stream through the compiled kernel.
 
-``vil_bridge/world/kernel/vicon_objects.c``.
+``vil_bridge/kernel/vicon_objects.c``.
 
 Twin of :mod:`~vil_adapters.vicon.udp_codec` and :mod:`~vil_adapters.vicon.object_tracker`.
 """
@@ -19,7 +19,7 @@ from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.vicon.object_tracker import LARGEST_RAD, MAX_OBJECTS, REPEATS, ObjectTracker
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects
 from vil_bridge.core.types import BoolArray, SourceFrame
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.kernel.library import KERNEL
 
 _scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_vicon_objects_scan
 _convert: Final[Any] = None if KERNEL is None else KERNEL.vil_vicon_objects

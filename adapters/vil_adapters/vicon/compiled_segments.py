@@ -1,4 +1,4 @@
-"""Segments of the DataStream through the compiled kernel (``vil_bridge/world/kernel/vicon.c``).
+"""Segments of the DataStream through the compiled kernel (``vil_bridge/kernel/vicon.c``).
 
 Twin of :mod:`~vil_adapters.vicon.segments` and of the poses in :mod:`~vil_adapters.vicon.convert`.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.vicon.segments import Table
 from vil_bridge.core.types import BoolArray
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.kernel.library import KERNEL
 
 IS_COMPILED: Final = KERNEL is not None
 _segments: Final[Any] = None if KERNEL is None else KERNEL.vil_vicon_segments

@@ -1,4 +1,4 @@
-"""Table of trackers in the compiled kernel (``vil_bridge/world/kernel/vrpn.c``), which reads poses
+"""Table of trackers in the compiled kernel (``vil_bridge/kernel/vrpn.c``), which reads poses
 from the bytes too.
 
 Twin of :mod:`~vil_adapters.vrpn.tracker_table`, which explains the rules.
@@ -17,8 +17,8 @@ from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.vrpn.convert import VrpnFrame
 from vil_adapters.vrpn.tracker_table import MAX_SUBJECTS, UNKNOWN, PoseVerdict
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.kernel.library import KERNEL
 from vil_bridge.protocols.vrpn.codec import TrackerPose
-from vil_bridge.world.kernel.library import KERNEL
 
 IS_COMPILED: Final = KERNEL is not None
 _I64: Final = ctypes.c_int64

@@ -1,4 +1,4 @@
-"""Pose messages whose numbers the compiled kernel writes (``world/kernel/numbers.c``).
+"""Pose messages whose numbers the compiled kernel writes (``kernel/numbers.c``).
 
 From message to message of the same cameras and rigid actors, only poses and times differ: their
 text is made once, with gaps for these. Numbers have nine decimals: a nanometre, and a billionth of
@@ -18,7 +18,7 @@ from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import enu_flu_to_unity, optical_to_unity
 from vil_bridge.core.types import ActorKind, FloatArray, RenderRequest, TrackingState, WorldSnapshot
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.kernel.library import KERNEL
 from vil_renderer.flightgoggles.codec import NUMBER, RING, WrittenPose, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage

@@ -30,12 +30,12 @@ from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator_frames import FrameGenerator
 from vil_benchmarks.recordings import BenchRecording
+from vil_bridge.kernel import library
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, SkeletonPose
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.protocols.natnet.model_codec import decode_models
-from vil_bridge.world.kernel import library
 
 pytestmark = pytest.mark.skipif(
     library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"

@@ -23,7 +23,7 @@ from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_benchmarks.recordings import BenchRecording
-from vil_bridge.world.kernel import library
+from vil_bridge.kernel import library
 
 pytestmark = pytest.mark.skipif(
     library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"

@@ -19,7 +19,7 @@ from tests.fuzz.twins import Agreement
 from tests.support.vicon import golden
 from vil_adapters.vicon.object_tracker import MAX_OBJECTS
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects
-from vil_bridge.world.kernel import library
+from vil_bridge.kernel import library
 
 pytestmark = pytest.mark.skipif(
     library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"

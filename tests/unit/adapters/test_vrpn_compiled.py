@@ -19,10 +19,10 @@ from vil_adapters.vrpn.compiled_table import CompiledTrackerTable
 from vil_adapters.vrpn.convert import VrpnFrame
 from vil_adapters.vrpn.tracker_table import MAX_SUBJECTS, PoseVerdict
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.kernel import library
 from vil_bridge.protocols.vrpn import codec
 from vil_bridge.protocols.vrpn.codec import POSE, TrackerPose, VrpnMessage
 from vil_bridge.protocols.vrpn.id_mapping import Outgoing
-from vil_bridge.world.kernel import library
 
 pytestmark = pytest.mark.skipif(
     library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"

@@ -12,10 +12,10 @@ from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor, subject_name
 from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame, TrackingState
+from vil_bridge.kernel import library
 from vil_bridge.protocols.vrpn.codec import TrackerPose
 from vil_bridge.world import world as world_module
 from vil_bridge.world.actors import Actor, TrackingLimits
-from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 MS = 1_000_000

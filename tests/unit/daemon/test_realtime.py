@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from tests.support.common import PATIENCE_S
+from vil_bridge.kernel.library import KERNEL, description
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
-from vil_bridge.world.kernel.library import KERNEL, description
 
 pytestmark = pytest.mark.process
 

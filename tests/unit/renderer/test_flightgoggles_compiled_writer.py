@@ -13,7 +13,7 @@ from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_normalize
 from vil_bridge.core.types import ActorKind, ActorState, Lighting, RenderRequest, TrackingState
-from vil_bridge.world.kernel import library
+from vil_bridge.kernel import library
 from vil_renderer.flightgoggles.codec import WrittenPose, decode_pose, encode_pose
 from vil_renderer.flightgoggles.compiled_writer import CompiledPoseWriter
 from vil_renderer.flightgoggles.convert import PoseWriter

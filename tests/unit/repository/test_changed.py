@@ -327,7 +327,7 @@ def test_marked_are_functions_outside_functions() -> None:
     assert [name for name, _ in functions(tree.body)] == ["f", "h", "i", "C.D.m"]
     assert is_blind("simulation/vil_simulation/vehicles/car_kernel.py")
     assert is_blind("vil_bridge/client.py")
-    assert not is_blind("vil_bridge/world/kernel/library.py")
+    assert not is_blind("vil_bridge/kernel/library.py")
 
 
 # --- stored ---------------------------------------------------------------------------------------

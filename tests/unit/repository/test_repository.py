@@ -155,7 +155,7 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
 def test_setup_comes_again_when_a_source_of_the_kernel_changes() -> None:
     named = re.findall(r"\$\(KERNEL\)/([\w.]+)", (ROOT / "Makefile").read_text())
     assert sorted(named) == sorted(
-        path.name for path in (ROOT / "vil_bridge" / "world" / "kernel").glob("*.[ch]")
+        path.name for path in (ROOT / "vil_bridge" / "kernel").glob("*.[ch]")
     )
 
 

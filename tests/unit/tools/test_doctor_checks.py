@@ -20,6 +20,7 @@ from vil_bridge.core.types import (
     SkeletonModel,
     SourceFrame,
 )
+from vil_bridge.kernel import library
 from vil_bridge.runtime.supervisor import ComponentState, StatusReport
 from vil_bridge.setup.doctor.examine import as_text, examine, report_header
 from vil_bridge.setup.doctor.finding import Finding, State, fail, ok, warn
@@ -60,7 +61,6 @@ from vil_bridge.setup.doctor.watch import (
     check_subject,
     check_up_axis,
 )
-from vil_bridge.world.kernel import library
 
 LO = Interface(1, "lo", "127.0.0.1")
 S = 1_000_000_000

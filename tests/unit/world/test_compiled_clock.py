@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.kernel import library
 from vil_bridge.world.clock_sync import ClockModel
 from vil_bridge.world.compiled_clock import CompiledClock
-from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 pytestmark = pytest.mark.skipif(

@@ -14,13 +14,13 @@ from tests.support.track_pairs import BODIES, HOSTILITIES, LIMITS, MS, ROOM, T_N
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SkeletonModel, SourceFrame
+from vil_bridge.kernel import library
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.compiled_frame_store import CompiledFrameStore
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.frame_binding import RoomFrame, bind
 from vil_bridge.world.frame_store import FrameStore
-from vil_bridge.world.kernel import library
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
 from vil_bridge.core.types import SkeletonFrame, SkeletonModel
+from vil_bridge.kernel import library
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.frame_binding import RoomFrame
-from vil_bridge.world.kernel import library
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 
 pytestmark = pytest.mark.skipif(

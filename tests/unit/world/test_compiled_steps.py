@@ -17,11 +17,11 @@ from tests.support.flights import Flight, fly
 from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
+from vil_bridge.kernel import library
 from vil_bridge.world.inertial import body_filter, compiled_steps, error_state
 from vil_bridge.world.inertial.body_filter import BodyFilter
 from vil_bridge.world.inertial.covariance import ImuNoise
 from vil_bridge.world.inertial.error_state import SIZE, FilterState, Innovation, MocapPose
-from vil_bridge.world.kernel import library
 
 T_NS = 10**12
 needs_kernel = pytest.mark.skipif(
@@ -155,7 +155,7 @@ def test_a_flight_is_the_same_with_and_without_the_kernel(
 
 @pytest.mark.process
 def test_the_switch_leaves_the_library_alone() -> None:
-    code = "from vil_bridge.world.kernel.library import ABSENT, KERNEL; print(KERNEL, ABSENT)"
+    code = "from vil_bridge.kernel.library import ABSENT, KERNEL; print(KERNEL, ABSENT)"
     said = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "VIL_KERNEL": "off"},

@@ -12,10 +12,10 @@ from tests.support.track_pairs import HOSTILITIES, MS, T_NS, Hostility, fly_both
 from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
+from vil_bridge.kernel import library
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
-from vil_bridge.world.kernel import library
 from vil_bridge.world.tracks import TrackBank
 
 pytestmark = pytest.mark.skipif(

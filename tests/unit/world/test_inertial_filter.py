@@ -17,6 +17,7 @@ from vil_benchmarks.compensate import recorded_errors
 from vil_benchmarks.recordings import RECORDINGS, BenchRecording
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
+from vil_bridge.kernel import library
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.inertial import compiled_steps, error_state
 from vil_bridge.world.inertial.body_estimate import body_of, carried
@@ -30,7 +31,6 @@ from vil_bridge.world.inertial.error_state import (
     FilterState,
     MocapPose,
 )
-from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 MS = 1_000_000

@@ -9,9 +9,9 @@ import pytest
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.kernel import library
 from vil_bridge.world.clock_sync import ClockModel
 from vil_bridge.world.compiled_clock import CompiledClock
-from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 S = 1_000_000_000

@@ -8,9 +8,9 @@ import sys
 from typing import Final
 
 from vil_bridge.core.installation import install_command
+from vil_bridge.kernel import library
 from vil_bridge.registry import EXTRA_OF_MODULE
 from vil_bridge.setup.doctor.finding import Finding, fail, ok, warn
-from vil_bridge.world.kernel import library
 
 _GL_TIMEOUT_S: Final = 30.0
 _OPEN_GL: Final = (

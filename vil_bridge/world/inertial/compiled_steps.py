@@ -1,4 +1,4 @@
-"""Steps of the error-state filter in the compiled kernel (``world/kernel/error_state.c``).
+"""Steps of the error-state filter in the compiled kernel (``kernel/error_state.c``).
 
 Arguments and results are those of their twins in :mod:`~vil_bridge.world.inertial.error_state`.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
+from vil_bridge.kernel.library import KERNEL
 from vil_bridge.world.inertial.covariance import ImuNoise
 from vil_bridge.world.inertial.error_state import (
     SIZE,
@@ -23,7 +24,6 @@ from vil_bridge.world.inertial.error_state import (
     is_clear,
 )
 from vil_bridge.world.inertial.imu_buffer import MOST_SAMPLES
-from vil_bridge.world.kernel.library import KERNEL
 
 _X: Final = 29
 _FOUND: Final = 55

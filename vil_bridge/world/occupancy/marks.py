@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.kernel.structs import long_function
 from vil_bridge.protocols.octomap import keys_of
-from vil_bridge.world.kernel.structs import long_function
 from vil_bridge.world.occupancy.rays import crossed_cells
 
 _KERNEL: Final = long_function(

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vil_bridge.world.kernel.library import KERNEL, PATH
+from vil_bridge.kernel.library import KERNEL, PATH
 
 
 def double_bits(*values: float) -> list[int]:
