@@ -101,22 +101,6 @@ def test_check_of_a_good_file(vil_bridge: Run) -> None:
 
 
 @pytest.mark.process
-def test_check_prints_old_keys_and_still_succeeds(tmp_path: Path) -> None:
-    old = tmp_path / "old.yaml"
-    old.write_text(
-        "version: 1\nrooms: {lab: {}}\nsources:\n  mocap: {type: optitrack, room: lab, "
-        "inject: ''}\npublish: {}\n"
-    )
-    done = process("check", str(old))
-    assert done.returncode == Exit.OK, done.stderr
-    ends = "; the old name works in this version only\n"
-    assert (
-        f"{old}:4:39: sources.mocap.inject: the key 'inject' is now 'faults'{ends}" in done.stderr
-    )
-    assert f"{old}:5:1: publish: the key 'publish' is now 'federation'{ends}" in done.stderr
-
-
-@pytest.mark.process
 def test_check_of_a_bad_file_prints_every_problem_and_nothing_else(tmp_path: Path) -> None:
     golden = ROOT / "tests" / "golden" / "config"
     bad = tmp_path / "many.yaml"

@@ -37,17 +37,6 @@ def test_the_faults_of_the_command_line_replace_those_of_the_file(config: Path) 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.process
-def test_the_old_option_still_works_and_says_the_new_name(config: Path) -> None:
-    done = run(*VIL_BRIDGE, "run", config, "--inject", "imu:loss=5%")
-    assert done.returncode == 4, done.stderr
-    assert (
-        "warning: --inject is now --faults; the old name works in this version only" in done.stderr
-    )
-    assert "source imu: faults are injected: loss=5%" in done.stderr
-    assert "--inject" not in run(*VIL_BRIDGE, "run", "--help").stdout
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

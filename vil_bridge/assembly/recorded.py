@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from vil_bridge import __version__
 from vil_bridge.assembly.world import camera_info, sensors_of
-from vil_bridge.config.renamed import with_current_names
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
@@ -149,7 +148,7 @@ def _data_of(recording: Recording) -> dict[str, Any]:
         ) from exc
     if not isinstance(data, dict):
         raise RecordingError(f"{recording.path}: its configuration is empty; get a fresh copy")
-    return with_current_names(data)
+    return data
 
 
 def _read(recording: Recording, data: dict[str, Any], cure: str) -> BridgeConfig:

@@ -44,7 +44,6 @@ def run(
             show_default=False,
         ),
     ] = None,
-    inject: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Record everything into this new file (.mcap)."),
@@ -64,13 +63,9 @@ def run(
     from vil_bridge.runtime.exit_codes import Exit
 
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
-    if inject:
-        typer.echo(
-            "warning: --inject is now --faults; the old name works in this version only", err=True
-        )
     loaded = load_config(config, sets)
-    if wanted := [*(faults or ()), *(inject or ())]:
-        sets = [*(sets or ()), *_fault_overrides(wanted, loaded.sources)]
+    if faults:
+        sets = [*(sets or ()), *_fault_overrides(faults, loaded.sources)]
         loaded = load_config(config, sets)
     from vil_bridge.run import run_bridge
 

@@ -1,14 +1,11 @@
 """Loader of a configuration: one file, then environment variables, then ``--set`` options.
 
-Every problem is reported at once, as ``file:line:col: path: reason (did you mean 'x'?)``. Old names
-of keys and values (:mod:`vil_bridge.config.renamed`) are replaced by the current ones, and logged
-as a warning, once each.
+Every problem is reported at once, as ``file:line:col: path: reason (did you mean 'x'?)``.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
@@ -27,12 +24,9 @@ from vil_bridge.config.error_report import (
     written,
 )
 from vil_bridge.config.references import reference_problems
-from vil_bridge.config.renamed import current_path, rename
 from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
 from vil_bridge.config.yaml_positions import Path, Place, Tree, parse
 from vil_bridge.core.errors import ConfigError
-
-logger = logging.getLogger(__name__)
 
 ENV_PREFIX: Final = "VIL_"
 
@@ -59,42 +53,26 @@ def load(
         ConfigError: with one line for every problem.
     """
     tree = read_tree(path, "`vil-bridge init` prints presets to start from")
-    warnings = rename(tree)
     problems = list(tree.problems)
     if isinstance(tree.data, dict):
         for key, text in sorted((os.environ if env is None else env).items()):
             if key.startswith(ENV_PREFIX) and "__" in key:
                 parts = key.removeprefix(ENV_PREFIX).split("__")
-                problems += _override(
-                    tree, key, _env_path(tree.data, parts, resolve), text, warnings
-                )
+                problems += _override(tree, key, _env_path(tree.data, parts, resolve), text)
         for item in sets:
             target, equals, text = item.partition("=")
             if equals and all(target.split(".")):
-                problems += _override(
-                    tree, f"--set {target}", tuple(target.split(".")), text, warnings
-                )
+                problems += _override(tree, f"--set {target}", tuple(target.split(".")), text)
             else:
                 problems.append((Place(1, 0, 0, f"--set {item}"), (), "must be written a.b=value"))
-        before = len(tree.problems)
-        warnings += rename(tree)  # values, and keys within the overrides
-        problems += tree.problems[before:]
-    for line in written(warnings):
-        _warn(line)
     context = {"folder": path.absolute().parent, "find_inputs": find_inputs}
     return _validated(tree, problems, resolve, context)
-
-
-@functools.lru_cache(maxsize=1024)
-def _warn(line: str) -> None:
-    """Log a warning, each one once: a reload repeats none."""
-    logger.warning("%s", line)
 
 
 def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
     """Validate a configuration that a recording holds.
 
-    Nothing overrides it, and old names cause no warning.
+    Nothing overrides it.
 
     Args:
         text: the configuration (YAML).
@@ -105,7 +83,6 @@ def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
         ConfigError: with one line for every problem.
     """
     tree = parse(text, origin)
-    rename(tree)
     return _validated(tree, list(tree.problems), resolve)
 
 
@@ -129,15 +106,10 @@ def _validated(
 # --- overrides -----------------------------------------------------------------------------------
 
 
-def _override(
-    tree: Tree, origin: str, path: Path, text: str, warnings: list[Problem]
-) -> list[Problem]:
+def _override(tree: Tree, origin: str, path: Path, text: str) -> list[Problem]:
     """Put the YAML value ``text`` at ``path`` of the tree's data, creating sections on the way."""
     value = parse(text, origin, lines=False)
     place = Place(1, 0, 0, origin)
-    path, warning = current_path(path)
-    if warning:
-        warnings.append((place, (), warning))
     if value.problems:
         return [(place, path, reason) for _, _, reason in value.problems]
     parent: Any = tree.data

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
@@ -18,10 +16,6 @@ from vil_bridge.daemon.marker_bodies import MarkerBodies
 from vil_bridge.interfaces.ports import Emit, PoseSource, SourceContext
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.runtime.supervisor import ComponentState, Status, supervise
-
-logger = logging.getLogger(__name__)
-
-RunSource = Callable[[Emit, Status, SourceContext], Awaitable[None]]
 
 _LONGEST_CHECK_NS: Final = NS_PER_S
 
@@ -66,7 +60,6 @@ class SourceRunner:
             receivers: take each event behind the gate, the world first.
         """
         self._receivers = tuple(receivers)
-        run_source = run_of(self.source)
         injector = self.fault_injector = FaultInjector(
             self.faults, self._behind_faults, self.status
         )
@@ -75,7 +68,7 @@ class SourceRunner:
             injector.emit(event)
 
         with contextlib.closing(injector):
-            await supervise(lambda status: run_source(emit, status, context), self.status)
+            await supervise(lambda status: self.source.run(emit, status, context), self.status)
 
     def _behind_faults(self, event: SourceEvent) -> None:
         if self._bodies is not None:
@@ -120,30 +113,8 @@ class SourceRunner:
         """
         passed_ns = min(t_ns - self._checked_ns, _LONGEST_CHECK_NS)
         self._checked_ns = t_ns
-        self._silent_ns = (
-            0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
-        )
+        if self.status.state is ComponentState.RUNNING:
+            self._silent_ns = 0
+        else:
+            self._silent_ns += passed_ns
         return self._silent_ns / NS_PER_S
-
-
-def run_of(source: PoseSource) -> RunSource:
-    """Return a source's ``run``, adapted if it still has the signature without a context.
-
-    Until version 0.3.
-    """
-    run = cast("Callable[..., Awaitable[None]]", source.run)
-    parameters = inspect.signature(run).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(positional) > 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return run
-    logger.warning(
-        "source %s: %s.run(emit, status) is deprecated and stops working in version 0.3. "
-        "Change it to run(emit, status, context) (vil_bridge.interfaces.ports.SourceContext)",
-        source.name,
-        type(source).__name__,
-    )
-
-    async def run_without_context(emit: Emit, status: Status, _context: SourceContext) -> None:
-        await run(emit, status)
-
-    return run_without_context

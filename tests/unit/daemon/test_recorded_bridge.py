@@ -1,4 +1,4 @@
-"""A recording made before keys were renamed replays, without a warning about its configuration."""
+"""A recording replays with its own configuration, without what it published and captured."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import pytest
 from vil_bridge.assembly.recorded import recorded_config, replay_config
 from vil_bridge.recording.reader import Recording
 
-OLD = """
+RECORDED = """
 version: 1
 rooms: {hall: {}, far: {}}
 sources:
-  lab: {type: recording, path: flight.txt, room: hall, inject: loss=1%}
-  far: {type: remote, room: far, site: far, address: "tcp://127.0.0.1:5570"}
+  lab: {type: motion-file, path: flight.txt, room: hall, faults: loss=1%}
+  far: {type: federation, room: far, site: far, address: "tcp://127.0.0.1:5570"}
 actors: {drone: {kind: vehicle, source: lab, subject: drone}}
 renderers: {unity: {type: flightgoggles}}
-cameras: {front: {renderer: unity, modalities: [rgb, depth], compensate: reproject,
-    extra_delay_ms: 30}}
-publish: {site: here, actors: [drone]}
-debug: {capture: captures}
+cameras: {front: {renderer: unity, modalities: [rgb, depth], latency_compensation: depth,
+    artificial_delay_ms: 30}}
+federation: {site: here, actors: [drone]}
+debug: {packet_capture: captures}
 """
 
 
 def recording() -> Recording:
     names = {
-        "config_text": OLD,
+        "config_text": RECORDED,
         "changes": (),
         "version": "0.1.0",
         "path": Path("old.mcap"),
@@ -38,7 +38,7 @@ def recording() -> Recording:
     return cast(Recording, SimpleNamespace(**names))
 
 
-def test_the_configuration_of_an_old_recording_is_read_by_its_old_names(
+def test_the_configuration_of_a_recording_is_read_without_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -81,7 +81,7 @@ def test_the_pages_files_load(
     example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     load_yaml(example, tmp_path)
-    assert caplog.messages == []  # no old name of a key
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("example", of("json"), ids=str)
