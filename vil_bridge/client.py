@@ -307,7 +307,9 @@ class OffsetFilter:
     @property
     def best_rtt_ns(self) -> int:
         """The least round trip of the last minute or so; 0 before the first."""
-        return self._ranked[0] if self._ranked else 0
+        if not self._ranked:
+            return 0
+        return self._ranked[0]
 
     def offset_at(self, t_ns: int) -> int:
         """Return the offset at a local time."""
@@ -415,7 +417,10 @@ class OffsetFilter:
 
     def _learn(self, rtt_ns: int, high: float, low: float) -> None:
         """Account the round trip, and the wait of each way."""
-        self._least_ns = min(self._least_ns, rtt_ns) if self.count else rtt_ns
+        if self.count:
+            self._least_ns = min(self._least_ns, rtt_ns)
+        else:
+            self._least_ns = rtt_ns
         self._window.append(rtt_ns)
         bisect.insort(self._ranked, rtt_ns)
         if len(self._window) > self._WINDOW:
@@ -430,8 +435,13 @@ class OffsetFilter:
 
         Where a slewed clock leaves nothing between them and the others, they stand alone.
         """
-        both = max(low, self._low), min(high, self._high)
-        self._low, self._high = both if both[0] <= both[1] else (low, high)
+        least = max(low, self._low)
+        most = min(high, self._high)
+        if least > most:
+            least = low
+            most = high
+        self._low = least
+        self._high = most
 
     def _predict(self, t_ns: int) -> None:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""
@@ -596,7 +606,9 @@ class ClockSync:
 
     def to_bridge_ns(self, t_vehicle_ns: int) -> int:
         """Return the bridge time of a vehicle time."""
-        return t_vehicle_ns if self.simulated else t_vehicle_ns - self.offset_ns(t_vehicle_ns)
+        if self.simulated:
+            return t_vehicle_ns
+        return t_vehicle_ns - self.offset_ns(t_vehicle_ns)
 
 
 @dataclass
@@ -697,7 +709,9 @@ class Receiver:
             timeout_s,
         )
         if encoding is None:
-            encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
+            encoding = "raw"
+            if _jpeg is not None and modality in _JPEG_MODALITIES:
+                encoding = "jpeg"
         self._registration = {
             "type": "register",
             "v": _PROTOCOL,
@@ -969,11 +983,9 @@ class Receiver:
             self._open_control(context)
             while not self._closing:
                 self._talk(time.monotonic())
-                due_s = (
-                    min(self._t_ping_s, self._t_imu_s)
-                    if self._imu and self._token
-                    else self._t_ping_s
-                )
+                due_s = self._t_ping_s
+                if self._imu and self._token:
+                    due_s = min(due_s, self._t_imu_s)
                 for ready, _ in self._poller.poll(
                     max(1, int(1000 * (due_s - time.monotonic())) + 1)
                 ):
@@ -1085,9 +1097,12 @@ class Receiver:
                 }
             ):
                 self._pings.append(t1)
-            self._t_ping_s = now_s + (
-                0.02 if not clock_known else _PING_S if self._token else _WAITING_PING_S
-            )
+            pause_s = _WAITING_PING_S
+            if not clock_known:
+                pause_s = 0.02
+            elif self._token:
+                pause_s = _PING_S
+            self._t_ping_s = now_s + pause_s
             if self._packets is not None:
                 self._packets.report()
         if self._imu and self._token and now_s >= self._t_imu_s:
@@ -1110,7 +1125,9 @@ class Receiver:
         message["t_ns"] = [t_bridge_ns for t_bridge_ns, _, _ in samples]
         message["w_radps"] = [w for _, w, _ in samples]
         message["f_mps2"] = [f for _, _, f in samples]
-        sent = len(samples) if self._send(message) else 0
+        sent = 0
+        if self._send(message):
+            sent = len(samples)
         self.counters["imu"] += sent
         self._count("imu_dropped", len(taken) - sent)
 
@@ -1121,9 +1138,10 @@ class Receiver:
             self._refusal = ""
         else:
             self._t_again_s = time.monotonic() + _REFUSED_S
-            self._refusal = (
-                _KEY_REFUSED if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else _KEYS_DIFFER
-            )
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self._refusal = _KEY_REFUSED
+            else:
+                self._refusal = _KEYS_DIFFER
 
     def _on_control(self, parts: list[Any]) -> None:
         t4 = self._clock()
@@ -1135,7 +1153,10 @@ class Receiver:
             self._on_registered(message)
         elif kind == "error":
             known = message.get("known")
-            self.problem = str(message["reason"]) + (f", known: {known}" if known else "")
+            problem = str(message["reason"])
+            if known:
+                problem += f", known: {known}"
+            self.problem = problem
         elif kind in ("status", "result"):
             with self._changed:
                 self._answers[_int64(message["id"])] = message
@@ -1203,7 +1224,9 @@ class Receiver:
         """
         if header is not None and self.clock_sync.simulated:
             self._t_simulated_ns = max(self._t_simulated_ns, _int64(header["stamps_ns"]["send"]))
-        return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
+        if self.clock_sync.simulated:
+            return self._t_simulated_ns
+        return self._clock()
 
     def _leave(self) -> None:
         self._token = ""
@@ -1399,7 +1422,9 @@ class _Ring:
         if struct.unpack_from("<QQ", self._map, at) != (sequence, size):
             return None
         taken = np.frombuffer(self._map, np.uint8, size, at + self._PAGE).copy()
-        return taken.data if struct.unpack_from("<QQ", self._map, at) == (sequence, size) else None
+        if struct.unpack_from("<QQ", self._map, at) != (sequence, size):
+            return None
+        return taken.data
 
     def close(self) -> None:
         self._map.close()
@@ -1559,7 +1584,9 @@ class _Assembly:
         size, chunks, chunk_bytes = self.shape
         if index >= chunks + 2 * self._groups:
             raise ValueError("no such chunk")
-        length = size - (chunks - 1) * chunk_bytes if index == chunks - 1 else chunk_bytes
+        length = chunk_bytes
+        if index == chunks - 1:
+            length = size - (chunks - 1) * chunk_bytes
         if len(body) != length:
             raise ValueError("a chunk of another size")
         group = (index if index < chunks else index - chunks) % self._groups
@@ -1591,8 +1618,11 @@ class _Assembly:
                 np.bitwise_xor.reduce([_times(row, _EXP[k]) for k, row in enumerate(rows)], axis=0)
                 ^ q
             )
-            first = q if p is None else q ^ _times(p, _EXP[j])
-            scale = _EXP[i] if p is None else _EXP[i] ^ _EXP[j]
+            first = q
+            scale = _EXP[i]
+            if p is not None:
+                first = q ^ _times(p, _EXP[j])
+                scale = _EXP[i] ^ _EXP[j]
             rows[i] = _times(first, _EXP[-_EXP.index(scale) % 255])
             if p is not None:
                 rows[j] = p ^ rows[i]
@@ -1818,7 +1848,9 @@ def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
     else:
         image = np.frombuffer(payload, dtype)
     image = image.reshape(shape)
-    return image[::-1] if header.get("rows") == "bottom_up" else image
+    if header.get("rows") == "bottom_up":
+        return image[::-1]
+    return image
 
 
 def _jpeg_size(data: Any) -> tuple[int, int]:
@@ -1945,8 +1977,9 @@ def _show(image: np.ndarray[Any, Any]) -> None:
         image = (255 * size / max(float(size.max()), 1e-9)).astype("u1")
     elif image.dtype.itemsize == 2:
         image = (image >> 8).astype("u1")
-    image = image[:, :, :3] if image.ndim == 3 else image
-    cv2.imshow("VIL Bridge", np.ascontiguousarray(image[:, :, ::-1] if image.ndim == 3 else image))
+    if image.ndim == 3:
+        image = image[:, :, :3][:, :, ::-1]
+    cv2.imshow("VIL Bridge", np.ascontiguousarray(image))
     cv2.waitKey(1)
 
 

@@ -191,9 +191,10 @@ def _gammas(angle2: _Array) -> tuple[_Array, _Array, _Array]:
     Series where these cancel.
     """
     small = np.minimum(angle2, 1e-2)
-    near = [
-        sum((-small) ** k / math.factorial(2 * k + first) for k in range(5)) for first in (2, 3, 4)
-    ]
+    near = []
+    for first in (2, 3, 4):
+        terms = [(-small) ** k / math.factorial(2 * k + first) for k in range(5)]
+        near.append(sum(terms))
     large = np.maximum(angle2, 1e-2)
     a = np.sqrt(large)
     far = (
@@ -244,7 +245,9 @@ def homography(
     """
     t_now_m = -R_rn.T @ dp_render_m
     ideal = R_rn.T + np.outer(t_now_m, plane.normal / plane.d_m)
-    H: _Array = (K if K_now is None else K_now) @ ideal @ np.linalg.inv(K)
+    if K_now is None:
+        K_now = K
+    H: _Array = K_now @ ideal @ np.linalg.inv(K)
     return H
 
 
@@ -340,7 +343,9 @@ class _Camera(NamedTuple):
     def pixels(self, xy: _Array) -> _Array:
         """Return the pixels (n, 2) of ideal normalised coordinates."""
         fx, fy, cx, cy = self.intrinsics_px
-        return (distort(*self.lens, xy) if self.lens else xy) * (fx, fy) + (cx, cy)
+        if self.lens:
+            xy = distort(*self.lens, xy)
+        return xy * (fx, fy) + (cx, cy)
 
 
 @functools.lru_cache(maxsize=8)
@@ -356,8 +361,9 @@ def _grid_rays(
     columns, rows = (np.arange(-1, -(-side // _GRID_PX) + 1) + 0.5 for side in size_px)
     u, v = np.meshgrid(columns * _GRID_PX - 0.5, rows * _GRID_PX - 0.5)
     xy = np.stack(((u - cx) / fx, (v - cy) / fy), axis=-1)
-    ideal = undistort(*lens, xy.reshape(-1, 2)).reshape(xy.shape) if lens else xy
-    return np.concatenate((ideal, np.ones((*u.shape, 1))), axis=-1)
+    if lens:
+        xy = undistort(*lens, xy.reshape(-1, 2)).reshape(xy.shape)
+    return np.concatenate((xy, np.ones((*u.shape, 1))), axis=-1)
 
 
 def grid_map(
@@ -675,10 +681,13 @@ class LateWarper:
         ):
             raise ValueError(f"depth is of frame {depth.frame_id}, the picture of {frame.frame_id}")
         mount = frame.metadata.get("T_body_camera")  # sent since the camera was moved in flight
-        source = _Camera.of(
-            camera_info if mount is None else dict(camera_info, T_body_camera=mount)
-        )
-        target = source if to_camera is None else _Camera.of(to_camera)
+        described = camera_info
+        if mount is not None:
+            described = dict(camera_info, T_body_camera=mount)
+        source = _Camera.of(described)
+        target = source
+        if to_camera is not None:
+            target = _Camera.of(to_camera)
         problem = ""
         if source.size_px != frame.image.shape[1::-1]:  # also what bounds the described size
             problem = "the camera is described with {} x {} pixels, not {} x {}".format(
@@ -816,14 +825,21 @@ class LateWarper:
             raise LookupError(
                 f"the bridge measured the vehicle {(t_ns - begun.t_ns) * 1e-6:.0f} ms before"
             )
-        late_ns = (motion.imu_late_ns or 0) if self._imu_late_ns is None else self._imu_late_ns
+        late_ns = self._imu_late_ns
+        if late_ns is None:
+            late_ns = motion.imu_late_ns or 0
         t, w, f, held_ns = self._imu.between(
             min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns
         )
-        bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
-        w = w if bias is None else w - np.array(bias, dtype=float)
-        w = w if motion.gyro_scale is None else w * (1.0 + motion.gyro_scale)
-        f = f if motion.accel_bias_mps2 is None else f - motion.accel_bias_mps2
+        bias = self._gyro_bias_radps
+        if bias is None:
+            bias = motion.gyro_bias_radps
+        if bias is not None:
+            w = w - np.array(bias, dtype=float)
+        if motion.gyro_scale is not None:
+            w = w * (1.0 + motion.gyro_scale)
+        if motion.accel_bias_mps2 is not None:
+            f = f - motion.accel_bias_mps2
         T_world_body = Pose(begun.T_world_body.p_m, begun.T_world_body.q_xyzw)
         lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(begun.w_body_radps, T_body_imu.p_m)
         carried, last = (forwards, w[-1]) if t_ns >= begun.t_ns else (backwards, w[0])

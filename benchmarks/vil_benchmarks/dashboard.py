@@ -183,10 +183,11 @@ def _rows(frames: list[FrameRow], alone: _Phases, watched: _Phases) -> list[Row]
     return rows
 
 
+def _is_inside(frame: FrameRow, phases: _Phases) -> bool:
+    request_ns = frame.stamps.request or 0
+    return any(begin <= request_ns < end for begin, end in phases.spans_ns)
+
+
 def _latencies_ms(frames: list[FrameRow], stage: str, phases: _Phases) -> list[float]:
-    inside = (
-        f
-        for f in frames
-        if any(begin <= (f.stamps.request or 0) < end for begin, end in phases.spans_ns)
-    )
+    inside = (f for f in frames if _is_inside(f, phases))
     return [value / NS_PER_MS for f in inside if (value := stage_ns(f, stage)) is not None]

@@ -318,7 +318,8 @@ def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[R
     loop = [p.cpu_ms("") - c for p, c in zip(ours, cpu, strict=True)]
     bare_cpu = [p.cpu_ms("") for p in bare]
     own = [a.cpu_ms(_LINK) - b.cpu_ms("main") for a, b in zip(ours, bare, strict=True)]
-    age, bare_age = ([float(np.median(p.ages_ns)) / 1e6 for p in phases] for phases in (ours, bare))
+    age = [float(np.median(p.ages_ns)) / 1e6 for p in ours]
+    bare_age = [float(np.median(p.ages_ns)) / 1e6 for p in bare]
     rows = [
         ratio_row("image_added_ratio_1024x768_rgb", age, bare_age),
         ratio_row("image_cpu_ratio_1024x768_rgb", cpu, bare_cpu),

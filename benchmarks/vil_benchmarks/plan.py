@@ -102,10 +102,8 @@ def _flown_free(flights: list[PlannedFlight]) -> int:
     if not flights:
         return 0
     solids = solid_world("forest", None)
-    return sum(
-        contact_on(flown, solids, _RADIUS_M) is None
-        for flown in fly_along([f.trajectory for f in flights])
-    )
+    trajectories = [flight.trajectory for flight in flights]
+    return sum(contact_on(flown, solids, _RADIUS_M) is None for flown in fly_along(trajectories))
 
 
 def _length_m(flight: PlannedFlight) -> float:

@@ -59,7 +59,7 @@ def hall_splats(count: int, degree: int = 0, seed: int = 1) -> StoredSplats:
     sides = _sides()
     distance_m = float(np.sqrt(sum(side.area_m2 for side in sides) / count))
     parts = [_scanned(side, number, distance_m, rng) for number, side in enumerate(sides)]
-    p, log_scale, q, colour = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    p, log_scale, q, colour = (np.concatenate(column) for column in zip(*parts, strict=True))
     sh = np.zeros((len(p), (degree + 1) ** 2, 3), np.float32)
     sh[:, 0] = (colour - 0.5) / SH_C0
     sh[:, 1:] = rng.normal(0.0, 0.04, (len(p), sh.shape[1] - 1, 3))
@@ -92,9 +92,8 @@ def _scanned(
     """Return positions, log scales, quaternions w, x, y, z and colours of the splats on a side."""
     length = np.linalg.norm(side.u), np.linalg.norm(side.v)
     steps = [max(2, round(2.0 * float(edge) / distance_m)) for edge in length]
-    a, b = (
-        axis.ravel() for axis in np.meshgrid(*(np.arange(n) + 0.5 for n in steps), indexing="ij")
-    )
+    middles = [np.arange(n) + 0.5 for n in steps]
+    a, b = (axis.ravel() for axis in np.meshgrid(*middles, indexing="ij"))
     n = len(a)
     a, b = (
         2.0 * (c + rng.uniform(-0.3, 0.3, n)) / m - 1.0 for c, m in zip((a, b), steps, strict=True)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -67,11 +67,15 @@ def bench_start(repetitions: int = 5, *, demo: bool = True) -> list[Row]:
             works["gymnasium_make_and_step_s"] = partial(_run_s, "-c", _GYMNASIUM)
         if demo and _installed("moderngl", "cv2"):
             works["demo_to_first_picture_s"] = partial(_first_picture_s, Path(place))
-        rounds = [[work() for work in works.values()] for _ in range(repetitions + 1)][1:]
+        rounds = [_timed(works.values()) for _ in range(repetitions + 1)][1:]
     medians = np.median(rounds, axis=0).tolist()
     return [
         Row(name, median, "s", repetitions) for name, median in zip(works, medians, strict=True)
     ]
+
+
+def _timed(works: Iterable[Callable[[], float]]) -> list[float]:
+    return [work() for work in works]
 
 
 def _installed(*modules: str) -> bool:

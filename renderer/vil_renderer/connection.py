@@ -305,9 +305,10 @@ class RendererConnection(ABC, Generic[Message]):
         _, t_oldest_ns = next(iter(self._in_flight.values()))
         overdue = now - max(t_oldest_ns, self._t_heard_ns) > self._answer_timeout_ns
         if overdue:
-            self._overdues = (
-                self._overdues + 1 if now - self._t_overdue_ns <= self._steady_ns else 1
-            )
+            if now - self._t_overdue_ns <= self._steady_ns:
+                self._overdues += 1
+            else:
+                self._overdues = 1
             self._t_overdue_ns = now
         return overdue
 

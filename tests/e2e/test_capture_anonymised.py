@@ -20,11 +20,11 @@ from tests.support.playback import (
     in_common,
     replayed,
 )
-from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.lab.anonymised import anonymize
 from vil_adapters.lab.captures import CaptureSpec
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.source import OptitrackSource
+from vil_adapters.sessions.pseudonyms import Pseudonyms
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.cli.main import main
 from vil_bridge.core.errors import RecordingError

@@ -26,8 +26,8 @@ from tests.support.mavlink import (
     reading,
     stamps_ns,
 )
-from vil_adapters.common import mavlink_session as mavlink_request
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
+from vil_adapters.sessions import mavlink_session as mavlink_request
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.runtime.supervisor import ComponentState

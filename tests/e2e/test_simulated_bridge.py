@@ -66,6 +66,7 @@ renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 30,
     collision: true}}
 """
+WAITING = "simulation: {clock: simulated, wait_for_cameras: true}"
 
 
 def written(
@@ -210,12 +211,12 @@ def embedded(link: FlightGogglesClient) -> Program:
 async def test_a_wall_of_the_renderer_is_never_passed() -> None:
     """The hall's banner hangs at x = 9.95 m.
 
-    The room's frame is shifted, as the vehicle must not notice.
+    The room's frame is shifted, as the vehicle must not notice. Time waits for the pictures: at
+    1.5 m/s a renderer that is away for a second would report the banner too late.
     """
     needs_gl()
-    bridge = build(
-        written("contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5")
-    )
+    contact = "contact: {radius_m: 0.2, reach_m: 1.5}"
+    bridge = build(written(contact, CAMERA + WAITING, "0, 0.5, 0", "8.8, -1, 2.5"))
     (link,) = bridge.context.renderers.values()
     assert isinstance(link, FlightGogglesClient)
     with embedded(link):

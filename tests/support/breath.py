@@ -2,9 +2,8 @@
 
 ``python -m tests.support.breath`` prints them, and ends with 1 where a room exceeds its allowance:
 3 assignments of tuples (a tuple on both sides) and 10 conditional expressions in a thousand lines,
-and no comprehension within another. Rooms of less than a thousand lines count as a thousand.
-:data:`MORE` allows the rooms that had more what they had, so that they can only improve. The linter
-sees to long lines.
+and no comprehension within another. Rooms of less than a thousand lines count as a thousand. The
+linter sees to long lines.
 """
 
 from __future__ import annotations
@@ -17,45 +16,11 @@ from typing import Final, NamedTuple
 from tests.mutants.rooms import ROOMS, files_of, tracked
 from tests.support.common import ROOT
 
-__all__ = ["MORE", "Breath", "allowance", "breath_of", "rooms", "text"]
+__all__ = ["Breath", "allowance", "breath_of", "rooms", "text"]
 
 _TUPLES: Final = 3.0
 _CONDITIONALS: Final = 10.0
 _LINES: Final = 1000
-MORE: Final[dict[str, tuple[int, int, int]]] = {
-    "core": (0, 36, 2),
-    "runtime": (0, 14, 0),
-    "optics": (0, 0, 1),
-    "bodies": (0, 18, 2),
-    "interfaces": (0, 0, 3),
-    "config": (0, 65, 0),
-    "protocols": (0, 118, 1),
-    "world": (0, 0, 2),
-    "monitoring": (0, 39, 6),
-    "pipeline": (0, 97, 3),
-    "outputs": (0, 0, 1),
-    "daemon": (0, 109, 4),
-    "setup": (0, 35, 2),
-    "offline": (0, 16, 0),
-    "cli": (0, 26, 1),
-    "vehicles": (0, 172, 0),
-    "source": (0, 100, 3),
-    "autopilots": (0, 87, 4),
-    "airsim": (0, 94, 1),
-    "learning": (0, 15, 2),
-    "race": (0, 91, 10),
-    "planning": (0, 0, 2),
-    "twins": (0, 23, 0),
-    "dataset": (0, 27, 2),
-    "demo": (0, 20, 0),
-    "simulation": (0, 20, 0),
-    "vil_bridge": (0, 59, 1),
-    "adapters": (0, 260, 4),
-    "renderer": (0, 580, 32),
-    "benchmarks": (0, 0, 8),
-}
-"""Rooms that had more on November 30, 2026: assignments of tuples, conditional expressions, nested
-comprehensions; 0 = as others."""
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -107,24 +72,19 @@ def rooms() -> dict[str, Breath]:
     }
 
 
-def allowance(room: str, lines: int) -> tuple[int, int, int]:
+def allowance(lines: int) -> tuple[int, int, int]:
     """Return how many assignments of tuples, conditional expressions and nested comprehensions a
-    room may have.
+    room of so many lines may have.
     """
     thousands = max(lines, _LINES) / _LINES
-    more = MORE.get(room, (0, 0, 0))
-    return (
-        max(int(_TUPLES * thousands), more[0]),
-        max(int(_CONDITIONALS * thousands), more[1]),
-        more[2],
-    )
+    return int(_TUPLES * thousands), int(_CONDITIONALS * thousands), 0
 
 
 def text(found: dict[str, Breath]) -> str:
     """Return the table: counts, and what is allowed."""
     rows = [f"{'room':12} {'lines':>7} {'tuples':>13} {'conditionals':>13} {'nested':>9}"]
     for room, counts in found.items():
-        shown = zip(counts[1:], allowance(room, counts.lines), strict=True)
+        shown = zip(counts[1:], allowance(counts.lines), strict=True)
         cells = [f"{count} of {allowed}" for count, allowed in shown]
         rows.append(f"{room:12} {counts.lines:7} {cells[0]:>13} {cells[1]:>13} {cells[2]:>9}")
     return "\n".join(rows)
@@ -136,9 +96,7 @@ def exceeding(found: dict[str, Breath]) -> list[str]:
     return [
         f"{room} has {count} {kind}, {allowed} are allowed: give each its line"
         for room, counts in found.items()
-        for kind, count, allowed in zip(
-            kinds, counts[1:], allowance(room, counts.lines), strict=True
-        )
+        for kind, count, allowed in zip(kinds, counts[1:], allowance(counts.lines), strict=True)
         if count > allowed
     ]
 

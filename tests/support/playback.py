@@ -13,12 +13,12 @@ from typing import Final
 import pytest
 
 from tests.support.events import Received, receiving
-from vil_adapters.common.frame_order import DROPPED
 from vil_adapters.emulation.capture_playback import Playback
 from vil_adapters.lab.captures import CaptureSpec
 from vil_adapters.optitrack.capture_server import ReplayedMotive
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
+from vil_adapters.sessions.frame_order import DROPPED
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.types import SourceFrame

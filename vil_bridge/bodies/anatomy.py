@@ -184,17 +184,24 @@ class _Tree:
             chains = pair.chains
             if not pair.sided:
                 left = self._left(legs, chest)
-                to_the_left = 0.0 if left is None else float(self._apart(*chains) @ left)
+                to_the_left = 0.0
+                if left is not None:
+                    to_the_left = float(self._apart(*chains) @ left)
                 if abs(to_the_left) < 1e-9:
                     return {}
-                chains = chains if to_the_left > 0.0 else (chains[1], chains[0])
+                if not to_the_left > 0.0:
+                    chains = (chains[1], chains[0])
             for side, chain in zip(_SIDES, chains, strict=True):
                 parts |= self._limb(side, limb, chain)
-        return parts if self._named.keys() & parts.keys() or self._upright(parts) else {}
+        if self._named.keys() & parts.keys() or self._upright(parts):
+            return parts
+        return {}
 
     def _head(self, neck: list[int]) -> int:
         named = self._named.get("head", -1)
-        return named if named in self.below(neck[0]) else neck[min(1, len(neck) - 1)]
+        if named in self.below(neck[0]):
+            return named
+        return neck[min(1, len(neck) - 1)]
 
     def _path(self, above: int, bone: int) -> list[int]:
         """Return the bones strictly between two, from above."""
@@ -226,7 +233,9 @@ class _Tree:
             found[f"{side}_shoulder"] = chain[begin - 1]
         elif limb is _LEG and end + 1 < len(chain):
             toe = self._named.get(f"{side}_toe", -1)
-            found[f"{side}_toe"] = toe if toe in self.below(chain[end])[1:] else chain[end + 1]
+            if toe not in self.below(chain[end])[1:]:
+                toe = chain[end + 1]
+            found[f"{side}_toe"] = toe
         return found
 
     def _left(self, legs: _Pair, chest: int) -> FloatArray | None:

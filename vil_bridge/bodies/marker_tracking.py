@@ -120,13 +120,16 @@ class MarkerTemplate:
                 f"{name}: no frame shows all {len(needed)} markers: leave out those that are hidden"
             )
         first_m = p_m[full[0]]
-        origins_m = np.array(
-            [first_m[[column[c] for c in s.origin or s.markers]].mean(axis=0) for s, _ in order]
-        )
+        origins = []
+        for segment, _ in order:
+            own = [column[label] for label in segment.origin or segment.markers]
+            origins.append(first_m[own].mean(axis=0))
+        origins_m = np.array(origins)
         parents = tuple(parent for _, parent in order)
-        above_m = np.array(
-            [origins_m[parent] if parent >= 0 else np.zeros(3) for parent in parents]
-        )
+        above_m = np.zeros((len(parents), 3))
+        for row, parent in enumerate(parents):
+            if parent >= 0:
+                above_m[row] = origins_m[parent]
         model = SkeletonModel(name, tuple(s.name for s, _ in order), parents, origins_m - above_m)
         carried = tuple(label for segment, _ in order for label in segment.markers)
         carriers = np.repeat(np.arange(len(order)), [len(s.markers) for s, _ in order])

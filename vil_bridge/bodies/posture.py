@@ -29,7 +29,9 @@ def skeleton_extent_m(skeleton: SkeletonFrame) -> tuple[float, float, float]:
         bones = [
             b for part, b in canonical_bones(skeleton.model).items() if not part.endswith(_ARM)
         ]
-    x, y, z = np.ptp(skeleton.p_m[bones], axis=0).tolist() if bones else (0.0, 0.0, 0.0)
+    if not bones:
+        return 0.0, 0.0, 0.0
+    x, y, z = np.ptp(skeleton.p_m[bones], axis=0).tolist()
     return x, y, z
 
 
@@ -43,7 +45,9 @@ def extent_problem(extent_m: tuple[float, float, float]) -> str:
 
 def skeleton_problem(skeleton: SkeletonFrame) -> str:
     """Describe a skeleton that lies, empty for one that stands or has one bone only."""
-    return extent_problem(skeleton_extent_m(skeleton)) if len(skeleton.p_m) > 1 else ""
+    if len(skeleton.p_m) <= 1:
+        return ""
+    return extent_problem(skeleton_extent_m(skeleton))
 
 
 def body_problem(T_room_body: Transform) -> str:

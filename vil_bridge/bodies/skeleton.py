@@ -135,12 +135,17 @@ _SIDED: Final = {
     "foot": ("foot", "ankle"),
     "toe": ("toe", "toebase", "toes"),
 }
+
+
+def _forms(side: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the ways to write the names of a part with its side."""
+    return tuple(form for n in names for form in (side + n, side[0] + n, n + side, n + side[0]))
+
+
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     **_CENTRAL,
     **{
-        f"{side}_{part}": tuple(
-            form for n in names for form in (side + n, side[0] + n, n + side, n + side[0])
-        )
+        f"{side}_{part}": _forms(side, names)
         for side in ("left", "right")
         for part, names in _SIDED.items()
     },
@@ -186,7 +191,9 @@ def place_of(skeleton: SkeletonFrame) -> Transform:
 
 def place_bone(model: SkeletonModel) -> int:
     """Return the index of the bone of :func:`place_of`."""
-    return canonical_bones(model).get("hips", 0) if is_human(model) else 0
+    if not is_human(model):
+        return 0
+    return canonical_bones(model).get("hips", 0)
 
 
 def body_parents(model: SkeletonModel) -> tuple[int, ...]:

@@ -35,9 +35,10 @@ class BridgeAddress(HttpConnection):
         certificate: Path | None = None,
         timeout_s: float = 10.0,
     ) -> None:
-        super().__init__(
-            url, token, _tls(certificate) if url.startswith("https:") else None, timeout_s
-        )
+        tls: ssl.SSLContext | None = None
+        if url.startswith("https:"):
+            tls = _tls(certificate)
+        super().__init__(url, token, tls, timeout_s)
         self._certificate = certificate
 
     @contextmanager

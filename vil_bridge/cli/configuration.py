@@ -99,8 +99,7 @@ def schema() -> None:
     from vil_bridge.config.schema import json_schema
     from vil_bridge.registry import plugin_names, resolve
 
-    known = {
-        section: [resolve(section)[name]() for name in plugin_names(section)]
-        for section in ("sources", "renderers", "outputs")
-    }
+    known = {}
+    for section in ("sources", "renderers", "outputs"):
+        known[section] = [resolve(section)[name]() for name in plugin_names(section)]
     typer.echo(json.dumps(json_schema(known), indent=2))

@@ -64,9 +64,9 @@ def _chosen(name: str | None, known: list[str]) -> str:
     """
     if name in known or (name is None and len(known) == 1):
         return name or known[0]
-    what = (
-        "name one with --name" if name is None and known else f"it has no map {name or ''}".rstrip()
-    )
+    what = f"it has no map {name or ''}".rstrip()
+    if name is None and known:
+        what = "name one with --name"
     listed = ", ".join(known) or "none: add the section `maps` to its configuration"
     typer.echo(f"{what}; the bridge's maps: {listed}", err=True)
     raise typer.Exit(Exit.CHECK_FAILED)

@@ -81,7 +81,9 @@ def _print_result(state: RecordingView) -> None:
     """
     lost = sum(state.lost.values())
     size = f"{state.messages} messages, {state.bytes / 1e6:.1f} MB in {state.seconds:.1f} s"
-    typer.echo(f"{state.file}: {size}" + (f", {lost} lost" if lost else ""))
+    if lost:
+        size += f", {lost} lost"
+    typer.echo(f"{state.file}: {size}")
     if state.state == "failed":
         typer.echo(printable(f"the recording failed: {state.reason}"), err=True)
         raise typer.Exit(Exit.CHECK_FAILED)

@@ -54,15 +54,13 @@ def replay(
     """Replay a recording: feed its recorded events to the bridge and render them again."""
     if fast != (out is not None):
         raise ConfigError("--as-fast-as-possible and --out FOLDER go together")
-    live = {"--config": config, "--set": sets, "--rate": rate != 1.0, "--loop": loop}
-    if useless := [
-        name
-        for name, value in (live if fast else {"--scene": scene, "--camera": camera}).items()
-        if value
-    ]:
-        raise ConfigError(
-            f"{useless[0]} goes {'without' if fast else 'with'} --as-fast-as-possible only"
-        )
+    way = "with"
+    others: dict[str, object] = {"--scene": scene, "--camera": camera}
+    if fast:
+        way = "without"
+        others = {"--config": config, "--set": sets, "--rate": rate != 1.0, "--loop": loop}
+    if useless := [name for name, value in others.items() if value]:
+        raise ConfigError(f"{useless[0]} goes {way} --as-fast-as-possible only")
     if camera and scene is None:
         raise ConfigError("--camera needs --scene")
     if out is not None:
@@ -95,9 +93,9 @@ def _config(
     from vil_bridge.recording.reader import Recording
 
     with Recording(file) as recording:
-        own: dict[str, Any] | None = (
-            None if config is None else load_config(config, None).model_dump(mode="json")
-        )
+        own: dict[str, Any] | None = None
+        if config is not None:
+            own = load_config(config, None).model_dump(mode="json")
         replayed = replay_config(recording, rate=rate, loop=loop, data=own)
     if not sets:
         return replayed

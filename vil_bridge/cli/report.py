@@ -11,7 +11,7 @@ from vil_bridge.cli.connect import TokenFile, reach
 from vil_bridge.cli.disk_errors import explained_disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from vil_bridge.cli.bridge_client import BridgeAddress
 
@@ -49,11 +49,11 @@ def report(
     if file is not None and is_recording(file):
         ledgers, errors = recorded_report(file)
     else:
-        lines = (
-            file.read_bytes().splitlines()
-            if file is not None
-            else _ledger_lines(reach(url, token_file=token_file))
-        )
+        lines: Iterable[bytes]
+        if file is not None:
+            lines = file.read_bytes().splitlines()
+        else:
+            lines = _ledger_lines(reach(url, token_file=token_file))
         ledgers = read_ledger(lines)
         errors = {}
     page = report_page(ledgers, errors)

@@ -186,11 +186,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         rows.append(row)
     for name, twin in status.get("twins", {}).items():
         distance_m = twin["position_rms_m"]
-        note = (
-            "not seen together"
-            if distance_m is None
-            else f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
-        )
+        note = "not seen together"
+        if distance_m is not None:
+            note = f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
         rows.append(_row("twin", name, "alarm" if twin["alarm"] else "", None, None, note=note))
     for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
         note = (
@@ -234,11 +232,18 @@ def _json_line(status: dict[str, Any]) -> str:
     return json.dumps({**head, "rows": rows_of(status)})
 
 
+def _decimal(value: float | None) -> str:
+    """Return a number with one decimal; empty where it is not known."""
+    if value is None:
+        return ""
+    return f"{value:.1f}"
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     """Return a row's texts; peers' names and words come without control characters."""
     latency = "" if row["p50_ms"] is None else f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f}"
-    rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
-    age = "" if row["age_ms"] is None else f"{row['age_ms']:.1f}"
+    rate = _decimal(row["rate_hz"])
+    age = _decimal(row["age_ms"])
     lost = "" if row["lost"] is None else str(row["lost"])
     kind, name, state, note = (printable(row[key]) for key in ("kind", "name", "state", "note"))
     return kind, name, state, rate, age, latency, lost, note

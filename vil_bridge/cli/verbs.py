@@ -94,9 +94,10 @@ def _at(place: str) -> tuple[str, Any]:
     try:
         return "", getattr(import_module(module), attribute)
     except ModuleNotFoundError as exc:
-        if exc.name not in PACKAGE_FOLDERS:
+        package = exc.name or ""
+        if package not in PACKAGE_FOLDERS:
             raise
-        return exc.name, None
+        return package, None
 
 
 def _elsewhere(name: str, package: str) -> Callable[[], None]:

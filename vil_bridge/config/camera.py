@@ -240,7 +240,9 @@ class CameraConfig(StrictModel):
         if self.margin_deg != "auto":
             return self.margin_deg
         turned_deg = _LIVELY_DPS * (_USUAL_DELAY_MS + self.artificial_delay_ms) / 1e3
-        return min(_WIDEST_MARGIN_DEG, turned_deg * (_LEFT_BY_PREDICTION if self.predict else 1.0))
+        if self.predict:
+            turned_deg *= _LEFT_BY_PREDICTION
+        return min(_WIDEST_MARGIN_DEG, turned_deg)
 
     def right_camera(self, baseline_m: float) -> CameraConfig:
         """Return the same camera, displaced along its image's x."""
@@ -251,11 +253,10 @@ class CameraConfig(StrictModel):
     def camera_model(self, name: str) -> CameraModel:
         """Return the camera as a value."""
         pinhole_px = self.lens.pinhole_px
-        fov_y_rad = (
-            math.radians(self.fov_y_deg)
-            if pinhole_px is None
-            else 2.0 * math.atan(0.5 * self.height_px / pinhole_px[1])
-        )
+        if pinhole_px is None:
+            fov_y_rad = math.radians(self.fov_y_deg)
+        else:
+            fov_y_rad = 2.0 * math.atan(0.5 * self.height_px / pinhole_px[1])
         return CameraModel(
             name,
             self.width_px,
@@ -268,11 +269,15 @@ class CameraConfig(StrictModel):
 
     def image_sensor(self) -> ImageSensor | None:
         """Return the image sensor as a value; None = none."""
-        return None if self.sensor is None else self.sensor.sensor(self.effects.vignetting)
+        if self.sensor is None:
+            return None
+        return self.sensor.sensor(self.effects.vignetting)
 
     def depth_sensor(self) -> StereoDepth | None:
         """Return the depth sensor as a value; None = none."""
-        return None if self.stereo_depth is None else self.stereo_depth.sensor()
+        if self.stereo_depth is None:
+            return None
+        return self.stereo_depth.sensor()
 
     def _effects(self) -> Effects:
         """Return the renderer's effects.

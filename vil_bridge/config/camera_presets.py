@@ -146,7 +146,9 @@ def with_preset(given: Any) -> Any:
 
     A given size scales the preset's calibration, a given angle or calibration replaces it.
     """
-    name = given.get("preset") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping):
+        return given
+    name = given.get("preset")
     if not isinstance(name, str) or (preset := CAMERA_PRESETS.get(name)) is None:
         return given
     added = {

@@ -306,12 +306,13 @@ def read_course(text: str, name: str) -> Course:
 def _understood(tree: Tree) -> Course:
     config: CourseFile | None = None
     wrong: ValidationError | None = None
+    named: list[tuple[Path, str]] = []
     if isinstance(tree.data, dict):
         try:
             config = CourseFile.model_validate(tree.data)
         except ValidationError as exc:
             wrong = exc
-    named = list(_names(tree.data)) if isinstance(tree.data, dict) else []
+        named += _names(tree.data)
     problems = tree.problems + explain(wrong, tree, CourseFile, named)
     if config is None or problems:
         raise ConfigError(written(problems))
@@ -321,23 +322,29 @@ def _understood(tree: Tree) -> Course:
 def _names(data: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield problems of names: given twice, or without a gate."""
     for kind in ("gates", "obstacles"):
-        listed = data.get(kind)
         seen: set[str] = set()
-        for index, entry in enumerate(listed if isinstance(listed, list) else ()):
+        for index, entry in enumerate(_listed(data, kind)):
             name = entry.get("name") if isinstance(entry, dict) else None
             if isinstance(name, str) and name in seen:
                 yield (kind, index, "name"), f"{name!r} is named twice; give each its own name"
             elif isinstance(name, str):
                 seen.add(name)
         if kind == "gates":
-            order = data.get("order")
-            for index, name in enumerate(order if isinstance(order, list) else ()):
+            for index, name in enumerate(_listed(data, "order")):
                 if isinstance(name, str) and name not in seen:
                     reason = (
                         f"no gate is named {name!r}; known: "
                         f"{', '.join(sorted(seen))}{similar(name, seen)}"
                     )
                     yield ("order", index), reason
+
+
+def _listed(data: dict[str, Any], key: str) -> list[Any]:
+    """Return the list at a key, empty where anything else stands there."""
+    found = data.get(key)
+    if not isinstance(found, list):
+        return []
+    return found
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -381,12 +388,12 @@ def _rules(rules: RaceRules) -> dict[str, Any]:
 
 def _gate(gate: CourseGate) -> dict[str, Any]:
     size = {"width_m": round(gate.width_m, 6), "height_m": round(gate.height_m, 6)}
-    margin = {"margin_m": gate.margin_m} if gate.margin_m else {}
+    if gate.margin_m:
+        size["margin_m"] = gate.margin_m
     return {
         "name": gate.name,
         **_pose(gate.T_world_gate),
         **size,
-        **margin,
         "bar_m": gate.bar_m,
         **_spread(gate.spread),
     }
@@ -403,8 +410,10 @@ def _obstacle(one: CourseObstacle) -> dict[str, Any]:
 
 def _pose(pose: Transform) -> dict[str, Any]:
     yaw, pitch, roll = (round(math.degrees(a), 6) + 0.0 for a in q_to_euler_zyx(pose.q_xyzw))
-    turned = {"yaw_deg": yaw} if pitch == roll == 0.0 else {"ypr_deg": [yaw, pitch, roll]}
-    return {"p_m": _numbers(pose.p_m), **turned}
+    place: dict[str, Any] = {"p_m": _numbers(pose.p_m)}
+    if pitch == roll == 0.0:
+        return {**place, "yaw_deg": yaw}
+    return {**place, "ypr_deg": [yaw, pitch, roll]}
 
 
 def _spread(spread: PoseSpread) -> dict[str, Any]:

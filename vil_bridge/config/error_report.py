@@ -59,11 +59,9 @@ def read_tree(path: FilePath, cure: str) -> Tree:
         return Tree(problems=[(start, (), f"is not UTF-8 text (byte {exc.start})")])
     tree = parse(text, str(path))
     if not tree.problems and not isinstance(tree.data, dict):
-        reason = (
-            "the file is empty"
-            if tree.data is None
-            else "the file must hold sections (`name: value`)"
-        )
+        reason = "the file must hold sections (`name: value`)"
+        if tree.data is None:
+            reason = "the file is empty"
         tree.problems.append((start, (), f"{reason}; {cure}"))
     return tree
 
@@ -71,18 +69,18 @@ def read_tree(path: FilePath, cure: str) -> Tree:
 def written(problems: Iterable[Problem]) -> list[str]:
     """Return one line for each problem, in the order of the file, at most some hundreds."""
     ordered = sorted(set(problems), key=lambda p: (p[0], str(p[1])))
-    more = (
-        [f"and {len(ordered) - _MOST_WRITTEN} problems more"]
-        if len(ordered) > _MOST_WRITTEN
-        else []
-    )
-    return [_line(problem) for problem in ordered[:_MOST_WRITTEN]] + more
+    lines = [_line(problem) for problem in ordered[:_MOST_WRITTEN]]
+    if len(ordered) > _MOST_WRITTEN:
+        lines.append(f"and {len(ordered) - _MOST_WRITTEN} problems more")
+    return lines
 
 
 def _line(problem: Problem) -> str:
     place, path, reason = problem
     dotted = ".".join(map(str, path))
-    return f"{place}: {dotted}: {reason}" if dotted else f"{place}: {reason}"
+    if not dotted:
+        return f"{place}: {reason}"
+    return f"{place}: {dotted}: {reason}"
 
 
 def explain(
@@ -197,11 +195,9 @@ def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
         else:
             return []
         model = narrow(model, path[: depth + 1])
-    return (
-        [field.alias or name for name, field in model.model_fields.items()]
-        if _is_model(model)
-        else []
-    )
+    if not _is_model(model):
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def entry(data: Any, part: str | int) -> Any:

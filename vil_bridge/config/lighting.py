@@ -71,7 +71,9 @@ class LightingConfig(StrictModel):
             name: LampConfig(power=lamp.power, colour=lamp.colour)
             for name, lamp in lighting.lamps.items()
         }
-        weather = None if lighting.weather is None else WeatherConfig(**asdict(lighting.weather))
+        weather: WeatherConfig | None = None
+        if lighting.weather is not None:
+            weather = WeatherConfig(**asdict(lighting.weather))
         return cls(time_of_day_h=lighting.time_of_day_h, lamps=lamps, weather=weather)
 
     def lighting(self) -> Lighting | None:
@@ -79,6 +81,7 @@ class LightingConfig(StrictModel):
         if self.time_of_day_h is None and not self.lamps and self.weather is None:
             return None
         lamps = {n: LampState(lamp.power, lamp.colour) for n, lamp in self.lamps.items()}
-        return Lighting(
-            self.time_of_day_h, lamps, None if self.weather is None else self.weather.weather()
-        )
+        weather: Weather | None = None
+        if self.weather is not None:
+            weather = self.weather.weather()
+        return Lighting(self.time_of_day_h, lamps, weather)

@@ -67,10 +67,14 @@ def _own_places(model: StrictModel, path: tuple[str | int, ...], cameras: int) -
     for listening in model.listens:
         given = getattr(model, listening.key)
         several = given if isinstance(given, tuple) else (given,)
+        count = 1
+        if listening.each_camera:
+            count = cameras
         for one in several:
             host, port = _endpoint(model, one)
-            ports = range(port, port + (cameras if listening.each_camera else 1)) if port else ()
-            for number in ports:
+            if not port:
+                continue
+            for number in range(port, port + count):
                 for transport in _transports(listening.transport, one):
                     yield _Place((*path, listening.key), transport, host, number)
 
@@ -94,4 +98,6 @@ def _endpoint(model: StrictModel, given: object) -> tuple[str, int]:
         host = address
         number = given if isinstance(given, int) else 0
     host = host.strip("[]").lower()
-    return ("127.0.0.1" if host == "localhost" else host), number
+    if host == "localhost":
+        host = "127.0.0.1"
+    return host, number

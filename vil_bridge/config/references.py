@@ -54,8 +54,10 @@ def with_every_actor(config: Mapping[str, Any]) -> Mapping[str, Any]:
             continue
         one = {key: value for key, value in actor.items() if key != "count"}
         for i in range(1, actor["count"] + 1):
-            imu = {"imu": f"{actor['imu']}_{i}"} if isinstance(actor.get("imu"), str) else {}
-            every[f"{name}_{i}"] = {**one, "subject": f"{actor['subject']}_{i}", **imu}
+            copy = {**one, "subject": f"{actor['subject']}_{i}"}
+            if isinstance(actor.get("imu"), str):
+                copy["imu"] = f"{actor['imu']}_{i}"
+            every[f"{name}_{i}"] = copy
     return {**config, "actors": every}
 
 
@@ -142,7 +144,9 @@ def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     race = config.get("race")
-    racers = race.get("racers") if isinstance(race, Mapping) else None
+    if not isinstance(race, Mapping):
+        return
+    racers = race.get("racers")
     if not isinstance(racers, list | tuple):
         return
     actors = _sections(config, "actors")
@@ -216,14 +220,14 @@ def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     cameras = _every_camera(config)
     for name, section in _sections(config, "maps").items():
         names = section.get("cameras")
-        for i, camera in enumerate(names if isinstance(names, list | tuple) else ()):
+        if not isinstance(names, list | tuple):
+            continue
+        for i, camera in enumerate(names):
             path = ("maps", name, "cameras", i)
             yield from _unknown({"cameras": cameras}, "cameras", camera, path)
-            offered = (
-                cameras[camera].get("modalities")
-                if isinstance(camera, str) and camera in cameras
-                else None
-            )
+            offered: Any = None
+            if isinstance(camera, str) and camera in cameras:
+                offered = cameras[camera].get("modalities")
             if isinstance(offered, list | tuple) and not {"depth", "depth32"} & set(
                 map(str, offered)
             ):
@@ -234,12 +238,14 @@ def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     federation = config.get("federation")
-    names = federation.get("actors") if isinstance(federation, Mapping) else None
+    if not isinstance(federation, Mapping):
+        return
+    names = federation.get("actors")
+    if not isinstance(names, Sequence) or isinstance(names, str):
+        return
     actors = _sections(config, "actors")
     sources = _sections(config, "sources")
-    for i, name in enumerate(
-        names if isinstance(names, Sequence) and not isinstance(names, str) else ()
-    ):
+    for i, name in enumerate(names):
         path = ("federation", "actors", i)
         yield from _unknown(config, "actors", name, path)
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None

@@ -102,15 +102,16 @@ def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
             "\t"
         ):
             return "a tab. YAML is indented with spaces: replace the tab by spaces"
-    begun = (
-        f"{exc.context} begun at line {context_mark.line + 1}: "
-        if exc.context and context_mark
-        else ""
-    )
-    cure = (
-        ". Write `name: value` with a space after the colon, and indent the keys of a section alike"
-    )
-    return f"not readable as YAML: {begun}{exc.problem}{cure if exc.problem in _NO_KEY else ''}"
+    begun = ""
+    if exc.context and context_mark:
+        begun = f"{exc.context} begun at line {context_mark.line + 1}: "
+    cure = ""
+    if exc.problem in _NO_KEY:
+        cure = (
+            ". Write `name: value` with a space after the colon, and indent the keys of a section "
+            "alike"
+        )
+    return f"not readable as YAML: {begun}{exc.problem}{cure}"
 
 
 def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
@@ -161,11 +162,9 @@ class _Builder:
     def place(self, mark: yaml.Mark | None) -> Place:
         if not self._lines:
             return Place(1, 0, 0, self._origin)
-        return (
-            Place(0, mark.line + 1, mark.column + 1, self._origin)
-            if mark
-            else Place(0, 1, 1, self._origin)
-        )
+        if not mark:
+            return Place(0, 1, 1, self._origin)
+        return Place(0, mark.line + 1, mark.column + 1, self._origin)
 
     def build(self, node: yaml.Node, path: Path, place: Place) -> Any:
         """Return plain data of a node; problems leave None in its place."""
@@ -188,11 +187,11 @@ class _Builder:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, place)
         self._begun.add(id(node))
-        data = (
-            self._mapping(node, path)
-            if isinstance(node, yaml.MappingNode)
-            else self._sequence(node, path)
-        )
+        data: dict[str, Any] | list[Any]
+        if isinstance(node, yaml.MappingNode):
+            data = self._mapping(node, path)
+        else:
+            data = self._sequence(node, path)
         self._begun.remove(id(node))
         return data
 

@@ -55,11 +55,11 @@ class TimeMapping(NamedTuple):
         ):
             return None
         ahead_ns = t_ns - self.bridge_ns
+        if self.rate == 1.0:
+            return self.machine_ns + ahead_ns
         # One more than the quotient: at that instant the bridge time has been reached, whatever was
         # rounded.
-        return self.machine_ns + (
-            ahead_ns if self.rate == 1.0 else int(ahead_ns / (self.rate or 1.0)) + 1
-        )
+        return self.machine_ns + int(ahead_ns / (self.rate or 1.0)) + 1
 
 
 REAL_TIME: Final = TimeMapping()
@@ -108,9 +108,10 @@ class BridgeTime:
             raise ValueError(f"time does not run backwards: rate {rate}, for {for_ns} ns")
         with self._lock:
             self._rate = rate
-            self._until_ns = (
-                None if for_ns is None else max(self.now_ns(), self._until_ns or 0) + for_ns
-            )
+            until_ns: int | None = None
+            if for_ns is not None:
+                until_ns = max(self.now_ns(), self._until_ns or 0) + for_ns
+            self._until_ns = until_ns
             self._change()
         self._notify()
 
@@ -183,10 +184,13 @@ class BridgeTime:
     def _change(self) -> None:
         t_machine_ns = time.monotonic_ns()
         t_ns = self.mapping.at(t_machine_ns)
-        ends = [*self._bounds.values(), *([] if self._until_ns is None else [self._until_ns])]
-        self.mapping = TimeMapping(
-            t_machine_ns, t_ns, self._rate, max(t_ns, min(ends)) if ends else None
-        )
+        ends = list(self._bounds.values())
+        if self._until_ns is not None:
+            ends.append(self._until_ns)
+        until_ns: int | None = None
+        if ends:
+            until_ns = max(t_ns, min(ends))
+        self.mapping = TimeMapping(t_machine_ns, t_ns, self._rate, until_ns)
 
     def _notify(self) -> None:
         with self._lock:

@@ -135,11 +135,9 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     def fields(self) -> dict[str, Any]:
         """Return the keys and values of the wire, in its order."""
         values: dict[str, Any] = msgspec.to_builtins(self)
-        return (
-            {name: values[name] for name in _BLANK_FIELDS if name in values}
-            if self.blank
-            else values
-        )
+        if self.blank:
+            return {name: values[name] for name in _BLANK_FIELDS if name in values}
+        return values
 
 
 _BLANK_FIELDS: Final = (

@@ -79,8 +79,10 @@ def place_by_poses(
         raise ValueError(
             f"poses must come in pairs; got {len(T_world_body)} and {len(T_room_body)}"
         )
-    world, room = (np.array([T.p_m for T in poses]) for poses in (T_world_body, T_room_body))
-    q_world, q_room = (np.array([T.q_xyzw for T in poses]) for poses in (T_world_body, T_room_body))
+    world = np.array([T.p_m for T in T_world_body])
+    room = np.array([T.p_m for T in T_room_body])
+    q_world = np.array([T.q_xyzw for T in T_world_body])
+    q_room = np.array([T.q_xyzw for T in T_room_body])
     turns = (q_to_matrix(q_world) @ q_to_matrix(q_room).transpose(0, 2, 1)).sum(axis=0)
     return _placed(_heading(turns) if yaw_only else _rotation(turns), world, room)
 

@@ -323,11 +323,9 @@ class View:
     @property
     def key(self) -> str:
         """Name on the wire, unique for camera and modality."""
-        return (
-            self.camera.name
-            if self.modality is Modality.RGB
-            else f"{self.camera.name}/{self.modality}"
-        )
+        if self.modality is Modality.RGB:
+            return self.camera.name
+        return f"{self.camera.name}/{self.modality}"
 
 
 @dataclass(frozen=True, slots=True)

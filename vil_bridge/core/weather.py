@@ -82,11 +82,9 @@ class Weather:
 
     def under_roof(self) -> Weather:
         """Return what is left of it below a roof: fog, dust, and what lies on the ground."""
-        return (
-            replace(self, rain=0.0, snow=0.0, leaves=0.0)
-            if self.falls or self.leaves > 0.0
-            else self
-        )
+        if self.falls or self.leaves > 0.0:
+            return replace(self, rain=0.0, snow=0.0, leaves=0.0)
+        return self
 
 
 FINE: Final = Weather()

@@ -124,27 +124,33 @@ class CameraRunner:
         model = self.camera.model
         actor = bridge.actors.get(self.config.actor)
         left = bridge.left_of(model.name) or model.name
-        baseline_m = self.config.stereo_baseline_m
+        distortion: dict[str, Any] | None = None
+        if model.distortion is not None:
+            distortion = {
+                "model": str(model.distortion.model),
+                "coefficients": list(model.distortion.coefficients),
+            }
+        stereo: dict[str, Any] | None = None
+        if self.config.stereo_baseline_m is not None:
+            stereo = {
+                "left": left,
+                "right": left + RIGHT,
+                "baseline_m": self.config.stereo_baseline_m,
+            }
+        imu_place: dict[str, Any] | None = None
+        if actor is not None and actor.imu is not None:
+            imu_place = actor.T_body_imu.model_dump()
         return {
             "width": model.width_px,
             "height": model.height_px,
             **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
-            "distortion": None
-            if model.distortion is None
-            else {
-                "model": str(model.distortion.model),
-                "coefficients": list(model.distortion.coefficients),
-            },
+            "distortion": distortion,
             "modalities": {
                 modality: list(variants) for modality, variants in self.sink.offers.items()
             },
             "rate_hz": self.camera.rate_hz,
             "actor": self.config.actor,
             "T_body_camera": self.config.T_body_camera.model_dump(),
-            "stereo": None
-            if baseline_m is None
-            else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
-            "T_body_imu": actor.T_body_imu.model_dump()
-            if actor is not None and actor.imu is not None
-            else None,
+            "stereo": stereo,
+            "T_body_imu": imu_place,
         }

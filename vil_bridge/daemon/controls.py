@@ -159,9 +159,8 @@ class BridgeControls:
             if lively:
                 data = merged(self.effective(), wanted.model_dump(mode="json"), lively)
                 self._apply(data, lit=any(key[0] == "lighting" for key in lively))
-        applied, waiting = (
-            tuple(".".join(k) for k in changes if (k in lively) is yes) for yes in (True, False)
-        )
+        applied = tuple(".".join(key) for key in changes if key in lively)
+        waiting = tuple(".".join(key) for key in changes if key not in lively)
         logger.info("configuration read again: applied %s", ", ".join(applied) or "nothing")
         return ReloadView(applied, waiting)
 

@@ -31,6 +31,12 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
     """Make a camera of the pipeline from its configuration."""
     reach_m = _reach_of(config, bridge)
     actor = bridge.actors.get(config.actor)
+    repeat_ns = 0
+    if not bridge.simulation.wait_for_cameras:  # else none is late
+        repeat_ns = round(config.repeat_ms * _MS)
+    on_loss = "hold"
+    if actor is not None:
+        on_loss = actor.tracking.on_loss
     return BridgeCamera(
         model=config.camera_model(name),
         actor=config.actor,
@@ -48,10 +54,8 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         extra_delay_ns=round(config.artificial_delay_ms * _MS),
         extra_jitter_ns=round(config.artificial_jitter_ms * _MS),
         max_age_ns=round(config.max_age_ms * _MS),
-        repeat_ns=0
-        if bridge.simulation.wait_for_cameras
-        else round(config.repeat_ms * _MS),  # then none is late
-        on_loss=actor.tracking.on_loss if actor is not None else "hold",
+        repeat_ns=repeat_ns,
+        on_loss=on_loss,
         collision=config.collision,
         layer=config.layer,
         reach_m=reach_m or 0.0,
@@ -66,12 +70,13 @@ def _reach_of(config: CameraConfig, bridge: BridgeConfig) -> float | None:
     0 = on contact, None = never.
     """
     actor = bridge.actors.get(config.actor)
-    reach_of = None if actor is None else getattr(bridge.sources[actor.source], "reach_of", None)
-    return (
-        None
-        if actor is None or reach_of is None or not config.collision
-        else reach_of(actor.subject)
-    )
+    if actor is None:
+        return None
+    reach_of = getattr(bridge.sources[actor.source], "reach_of", None)
+    if reach_of is None or not config.collision:
+        return None
+    reach_m: float | None = reach_of(actor.subject)
+    return reach_m
 
 
 def contact_reporter(
@@ -130,10 +135,11 @@ def make_publisher(config: BridgeConfig, world: World, clock: BridgeTime) -> Pub
     names = federation.actors or [
         n for n, a in config.actors.items() if config.sources[a.source].type != "federation"
     ]
-    actors = [
-        PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
-        for n, a in ((name, config.actors[name]) for name in names)
-    ]
+    actors = []
+    for name in names:
+        actor = config.actors[name]
+        info = ActorInfo(name, actor.kind, actor.prefab, actor.size_m)
+        actors.append(PublishedActor(info, actor.source))
     publisher = Publisher(federation.site, actors, world, clock.now_ns)
     publisher.links += _links(federation, publisher.answer)
     return publisher

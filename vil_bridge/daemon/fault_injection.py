@@ -65,11 +65,16 @@ class FaultInjector:
         Raises:
             ConfigError: the text says nothing; the old faults stay.
         """
-        faults = EventFaultStage(text, self._through, self._status) if text else None
+        faults: EventFaultStage | None = None
+        if text:
+            faults = EventFaultStage(text, self._through, self._status)
         self.close()
         self.text = text
         self._faults = faults
-        self.emit = self._through if faults is None else faults.emit
+        if faults is None:
+            self.emit = self._through
+        else:
+            self.emit = faults.emit
         if text:
             logger.warning("source %s: faults are injected: %s", self._status.name, text)
 

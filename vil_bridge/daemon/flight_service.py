@@ -57,21 +57,22 @@ class _Given:
 
     def at(self, t_ns: int) -> _Given:
         """Return the flight that is flown at an instant: this one, or one before."""
-        return self if t_ns >= self.begins_ns or self.before is None else self.before.at(t_ns)
+        if t_ns >= self.begins_ns or self.before is None:
+            return self
+        return self.before.at(t_ns)
 
     def without_past(self, t_ns: int) -> _Given:
         """Return this flight without those that end before an instant."""
-        before = (
-            None
-            if self.before is None or t_ns >= self.begins_ns
-            else self.before.without_past(t_ns)
-        )
-        return replace(self, before=before)
+        if self.before is None or t_ns >= self.begins_ns:
+            return replace(self, before=None)
+        return replace(self, before=self.before.without_past(t_ns))
 
     @property
     def waiting(self) -> int:
         """Return how many flights come before this one."""
-        return 0 if self.before is None else 1 + self.before.waiting
+        if self.before is None:
+            return 0
+        return 1 + self.before.waiting
 
     def reference(self, t_ns: int) -> Reference:
         """Return where this flight is at an instant: at rest in its end after that."""
@@ -112,14 +113,18 @@ class FlightService:
             raise KeyError(actor)
         curve = curve_of(rows)
         t_ns = now_ns()
-        begins_ns = t_ns + 2 * _AHEAD_NS if begins_ns is None else begins_ns
+        if begins_ns is None:
+            begins_ns = t_ns + 2 * _AHEAD_NS
         if not t_ns - _LATEST_NS <= begins_ns <= t_ns + _LATEST_NS:
             raise ValueError("a flight begins within a minute from now: give another t_ns")
         simulated = self._is_simulated(actor)
         with self._lock:
             before = self._given.get(actor)
-            flying = before if before is not None and before.state == "flying" else None
-            sent_ns = 0 if flying is None else flying.sent_ns
+            flying: _Given | None = None
+            sent_ns = 0
+            if before is not None and before.state == "flying":
+                flying = before
+                sent_ns = before.sent_ns
             if begins_ns < sent_ns:
                 raise ValueError(
                     f"{actor} is flying: let the next flight begin "
@@ -138,9 +143,9 @@ class FlightService:
                 _check_near(
                     actor, self._place(actor), curve.at((t_ns - begins_ns) / NS_PER_S).p_world_m[0]
                 )
-            holds_ns = (
-                None if before is None or (before.holds_ns or 0) > begins_ns else before.holds_ns
-            )
+            holds_ns: int | None = None
+            if before is not None and (before.holds_ns or 0) <= begins_ns:
+                holds_ns = before.holds_ns
             state: Literal["flying", "offered"] = "flying" if simulated else "offered"
             self._given[actor] = _Given(
                 rows, curve, begins_ns, state, "", flying, holds_ns, sent_ns
@@ -155,7 +160,9 @@ class FlightService:
             given = self._given[actor]
             if given.state not in ("flying", "offered"):
                 return
-            holds_ns = now_ns() + _AHEAD_NS if given.state == "flying" else None
+            holds_ns: int | None = None
+            if given.state == "flying":
+                holds_ns = now_ns() + _AHEAD_NS
             self._given[actor] = replace(given, state="cancelled", before=None, holds_ns=holds_ns)
 
     def flights(self) -> Mapping[str, FlightOut]:
@@ -274,10 +281,8 @@ def _vector(rows: FloatArray) -> Vector:
 
 def _shown(given: _Given, t_ns: int) -> FlightOut:
     duration_s = given.curve.duration_s
-    flown_s = (
-        min(max((t_ns - given.begins_ns) / NS_PER_S, 0.0), duration_s)
-        if given.state != "offered"
-        else 0.0
-    )
+    flown_s = 0.0
+    if given.state != "offered":
+        flown_s = min(max((t_ns - given.begins_ns) / NS_PER_S, 0.0), duration_s)
     rows = [list(row) for row in given.rows]
     return FlightOut(given.state, given.reason, given.begins_ns, duration_s, flown_s, rows)

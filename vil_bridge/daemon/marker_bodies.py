@@ -211,14 +211,12 @@ class _Subject:
             return False
         self.trouble = ""
         names = self._streamed
-        self._segments = tuple(
-            replace(
-                s,
-                markers=tuple(names[n] for n in s.markers),
-                origin=tuple(names[n] for n in s.origin),
-            )
-            for s in self._segments
-        )
+        named = []
+        for segment in self._segments:
+            markers = tuple(names[n] for n in segment.markers)
+            origin = tuple(names[n] for n in segment.origin)
+            named.append(replace(segment, markers=markers, origin=origin))
+        self._segments = tuple(named)
         return True
 
     def _learn(self, markers: Markers, t_ns: int) -> None:

@@ -65,11 +65,9 @@ class BodySender:
             name for name in self._spheres if self._world.state_of(name) is TrackingState.TRACKED
         ]
         motions = {name: self._world.motion_at(name, t_ns) for name in seen}
-        near = (
-            bodies_near(self._bus.bodies(), self._T_world_room)
-            if len(self._T_world_room) > 1
-            else {}
-        )
+        near: dict[str, list[MovingBody]] = {}
+        if len(self._T_world_room) > 1:
+            near = bodies_near(self._bus.bodies(), self._T_world_room)
         for source, T in self._T_room_world.items():
             bodies = near.get(source, [])
             for name, motion in motions.items():
@@ -83,7 +81,10 @@ class BodySender:
                 )
             if bodies or source in self._sent:
                 self._bus.set_bodies(source, bodies)
-                (self._sent.add if bodies else self._sent.discard)(source)
+                if bodies:
+                    self._sent.add(source)
+                else:
+                    self._sent.discard(source)
 
 
 def _spheres_of(size_m: tuple[float, float, float]) -> tuple[float, FloatArray]:

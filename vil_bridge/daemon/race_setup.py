@@ -98,8 +98,11 @@ class RaceSetup:
             )
         wanted = race.course
         if course is not None:
-            own = course == next(iter(self._choices))
-            seed, timeout_s = (config.seed, config.timeout_s) if own else (None, None)
+            seed: int | None = None
+            timeout_s: float | None = None
+            if course == next(iter(self._choices)):
+                seed = config.seed
+                timeout_s = config.timeout_s
             wanted = ruled(self._choices[course], seed, laps, timeout_s)
         # Requests that wait would take all worker threads.
         if not self._lock.acquire(blocking=False):
@@ -153,7 +156,9 @@ class RaceSetup:
     def results(self) -> tuple[RaceResultOut, ...]:
         """Return the races that have ended, the oldest first."""
         race = self._context.race
-        return () if race is None else tuple(self._result(one) for one in race.results())
+        if race is None:
+            return ()
+        return tuple(self._result(one) for one in race.results())
 
     def _result(self, one: FlownRace) -> RaceResultOut:
         ended_s = 1e-9 * self._context.wall_clock.utc_ns(one.end.t_ns)
@@ -177,9 +182,12 @@ class RaceSetup:
     def lap_csv(self, result: int, lap: int) -> str | None:
         """Return the flight of a lap as CSV; None = it is not stored."""
         race = self._context.race
-        races = () if race is None else race.results()
-        found = next((one for one in races if one.number == result), None)
-        return None if found is None else found.lap_csv(lap, self._context.wall_clock.offset_ns)
+        if race is None:
+            return None
+        found = next((one for one in race.results() if one.number == result), None)
+        if found is None:
+            return None
+        return found.lap_csv(lap, self._context.wall_clock.offset_ns)
 
 
 def _brief(course: Course) -> CourseOut:

@@ -211,11 +211,9 @@ class Readiness:
 
     def _alarm(self, pair: TwinPair) -> str:
         distances = self._context.twins.distances[pair.name]
-        far = (
-            ""
-            if distances is None
-            else f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
-        )
+        far = ""
+        if distances is not None:
+            far = f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
         ends = f"alarm_m is {pair.alarm_m:g} m, and it ends below {CALM_SHARE * pair.alarm_m:g} m"
         return f"twin {pair.name} is in alarm{far}; {ends}. Compare the two flights"
 
@@ -272,7 +270,9 @@ class Readiness:
         runner = self._context.cameras[camera]
         carrier = None if runner.camera.fixed else self._context.world.state_of(runner.camera.actor)
         frozen = carrier is TrackingState.FROZEN or bool(runner.relay.freeze.description)
-        return self.problem_of(camera) if frozen else self.problems.get(camera, ""), frozen
+        if frozen:
+            return self.problem_of(camera), frozen
+        return self.problems.get(camera, ""), frozen
 
     def _own_problem(self, camera: str) -> str:
         """Return why a camera delivers nothing although its carrier is seen and its renderer
@@ -347,7 +347,9 @@ class Readiness:
         None until there are 5 s to judge.
         """
         counts, seconds = self._pictures.recent(camera)
-        return counts[_SENT] / seconds if seconds >= _RATE_WINDOW_NS / NS_PER_S else None
+        if seconds < _RATE_WINDOW_NS / NS_PER_S:
+            return None
+        return counts[_SENT] / seconds
 
     def _flies(self, camera: str) -> bool:
         """Return True while a camera could deliver.
@@ -365,7 +367,9 @@ class Readiness:
         Empty while one does, or delivers all the same.
         """
         renderer = self._context.pool.assigner.place_of(camera).renderer
-        return () if self._delivers(renderer) else self._context.pool.waits_for(camera)
+        if self._delivers(renderer):
+            return ()
+        return self._context.pool.waits_for(camera)
 
     def _delivers(self, renderer: str) -> bool:
         """Return True for a renderer whose pictures go on although it does not work, since it is
@@ -403,7 +407,9 @@ class Readiness:
     def _quiet_ns(self, camera: str, runner: CameraRunner) -> int:
         """Return for how long nothing was handed over, in the machine's time."""
         count, t_counted_ns = self._progress[camera]
-        return machine_ns() - t_counted_ns if count == runner.meter.count else 0
+        if count != runner.meter.count:
+            return 0
+        return machine_ns() - t_counted_ns
 
     def _waits_in_vain(self, quiet_ns: int) -> bool:
         waits = (
@@ -442,7 +448,9 @@ class Readiness:
             why = context.world.freeze_of(actor) or "its pose has just changed"
             return f"{state}: {why}. Check source {config.source}: it sends poses and measures none"
         newest = context.world.newest(actor)
-        age = "" if newest is None else f", last seen {(now_ns() - newest[2]) / NS_PER_S:.1f} s ago"
+        age = ""
+        if newest is not None:
+            age = f", last seen {(now_ns() - newest[2]) / NS_PER_S:.1f} s ago"
         status = context.sources[config.source].status
         if not _works(status):
             return f"{state}{age}: source {config.source} is {_words(status)}"
@@ -488,4 +496,6 @@ def _works(status: Status) -> bool:
 
 def _words(status: Status) -> str:
     report = status.report()
-    return f"{report.state}" + (f": {report.reason}" if report.reason else "")
+    if not report.reason:
+        return f"{report.state}"
+    return f"{report.state}: {report.reason}"

@@ -290,10 +290,10 @@ class _LedgerTap:
         self._context = context
         # The newest frame's picture may still be on its way to the sinks, and so into the
         # recording.
-        self._recorded = {
-            name: max((row.frame_id for row in runner.ledger.rows(2)[:-1]), default=0)
-            for name, runner in context.cameras.items()
-        }
+        self._recorded: dict[str, int] = {}
+        for name, runner in context.cameras.items():
+            rows = runner.ledger.rows(2)[:-1]
+            self._recorded[name] = max((row.frame_id for row in rows), default=0)
 
     def lines(self, everything: bool) -> Iterator[tuple[str, bytes]]:
         """Yield camera and line of the frames since the last call."""
@@ -371,7 +371,9 @@ def _plain(name: str) -> str:
 
 
 def _with_suffix(name: str) -> str:
-    return name if name.endswith(_SUFFIX) else name + _SUFFIX
+    if name.endswith(_SUFFIX):
+        return name
+    return name + _SUFFIX
 
 
 @lru_cache(maxsize=_MOST_LISTED)

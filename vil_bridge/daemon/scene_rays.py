@@ -36,9 +36,9 @@ class SceneLibrary:
         """Return a scene by its name or file. Raises ConfigError: the renderer is not installed."""
         if scene not in self._scenes:
             airsim = self._config.airsim
-            profile = (
-                airsim.profile if airsim is not None and airsim.scene == scene else _RAYS_PROFILE
-            )
+            profile = _RAYS_PROFILE
+            if airsim is not None and airsim.scene == scene:
+                profile = airsim.profile
             model = registry.resolve("scene_queries")[_KIND]()
             described = model.model_validate({"type": _KIND, "scene": scene, "profile": profile})
             self._scenes[scene] = registry.create("scene_queries", scene, described)

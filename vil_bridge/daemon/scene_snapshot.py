@@ -44,18 +44,24 @@ def scene_of(
     """
     config = context.config
     course = None if context.race is None else context.race.course
-    drawn = () if model is None else model.gates
+    gates: tuple[GateView, ...] = ()
+    address: str | None = None
+    if model is not None:
+        gates = model.gates
+        address = f"{MODEL_PATH}?{quote(model.name)}"  # another scene, another address
+    flown: CourseView | None = None
+    if course is not None:
+        gates = _gates(course)
+        flown = _course(course)
     return SceneView(
         name=config.name,
         rooms={name: _room(room) for name, room in config.rooms.items()},
         actors=tuple(_actor(context, actor) for actor in context.world.actors),
         cameras=tuple(_camera(name, runner) for name, runner in context.cameras.items()),
-        gates=drawn if course is None else _gates(course),
+        gates=gates,
         props=tuple(SceneProp.of(name, prop) for name, prop in props.items()),
-        model=None
-        if model is None
-        else f"{MODEL_PATH}?{quote(model.name)}",  # another scene, another address
-        course=None if course is None else _course(course),
+        model=address,
+        course=flown,
     )
 
 
@@ -91,12 +97,11 @@ def _room(room: RoomConfig) -> SceneRoom:
 
 
 def _actor(context: BridgeContext, actor: Actor) -> SceneActor:
-    newest = context.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
-    skeleton = (
-        None
-        if newest is None
-        else SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
-    )
+    skeleton: SkeletonView | None = None
+    if actor.kind is ActorKind.HUMAN:
+        newest = context.world.newest_skeleton(actor.name)
+        if newest is not None:
+            skeleton = SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
     room = getattr(context.config.sources[actor.source], "room", None) or ""
     return SceneActor(
         actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton

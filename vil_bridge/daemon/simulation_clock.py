@@ -36,8 +36,14 @@ class SimulationClock:
         self._lock = threading.Lock()
         self._speed = config.speed
         self._paused = config.paused
-        self._reached = 0.0 if config.paused else config.speed
+        self._reached = self._pace
         self._seen = (0, 0)
+
+    @property
+    def _pace(self) -> float:
+        if self._paused:
+            return 0.0
+        return self._speed
 
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
@@ -49,7 +55,7 @@ class SimulationClock:
             if self._config.clock == "real":
                 yield
                 return
-            self.clock.run(0.0 if self._paused else self._speed)
+            self.clock.run(self._pace)
             self._seen = machine_ns(), self.clock.now_ns()
             ticker = Ticker(_CHECK_NS, lambda _due, _missed: self._check(), machine=True)
             ticker.start()
@@ -73,11 +79,13 @@ class SimulationClock:
         """
         with self._lock:
             self._need_simulation()
-            self._paused = self._paused if paused is None else paused
-            self._speed = self._speed if speed is None else speed
+            if paused is not None:
+                self._paused = paused
+            if speed is not None:
+                self._speed = speed
             # Another speed does not end a step that is under way.
             if paused is not None or not self._paused:
-                self.clock.run(0.0 if self._paused else self._speed)
+                self.clock.run(self._pace)
                 # What was reached before says nothing of this pace.
                 self._seen = machine_ns(), self.clock.now_ns()
 

@@ -172,7 +172,9 @@ class StatusReporter:
             *now.overload,
             *filter(None, [self._http().trouble]),
         ]
-        return now.state + (f": {'; '.join(problems)}" if problems else "")
+        if not problems:
+            return now.state
+        return f"{now.state}: {'; '.join(problems)}"
 
     def _faults(self) -> dict[str, dict[str, int]]:
         context = self._context
@@ -231,6 +233,17 @@ class StatusReporter:
         place = context.pool.assigner.place_of(name)
         waits_for = context.pool.waits_for(name)
         header = relay.newest[0] if relay.newest else None
+        compensation: CompensationView | None = None
+        collision: bool | None = None
+        landmarks: tuple[LandmarkView, ...] = ()
+        range_m: float | None = None
+        if header is not None:
+            fields = CompensationView.__dataclass_fields__
+            known = {key: value for key, value in header.compensation.items() if key in fields}
+            compensation = CompensationView(**known)
+            collision = header.collision
+            landmarks = tuple(LandmarkView(*landmark) for landmark in header.landmarks)
+            range_m = header.range_m
         problem = self._readiness.problem_of(name)
         return CameraView(
             actor=config.actor,
@@ -252,20 +265,10 @@ class StatusReporter:
             dropped=dict(dropped_pictures(context, name)),
             problem=problem,
             degraded="" if problem else self._readiness.slow_camera(name),
-            compensation=None
-            if header is None
-            else CompensationView(
-                **{
-                    k: v
-                    for k, v in header.compensation.items()
-                    if k in CompensationView.__dataclass_fields__
-                }
-            ),
-            collision=None if header is None else header.collision,
-            landmarks=()
-            if header is None
-            else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
-            range_m=None if header is None else header.range_m,
+            compensation=compensation,
+            collision=collision,
+            landmarks=landmarks,
+            range_m=range_m,
             latency={
                 stage: histogram.view(t_ns) for stage, histogram in runner.ledger.stages.items()
             },
@@ -339,18 +342,24 @@ def _late(lag_s: float | None) -> tuple[str, ...]:
 
 def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
     config = context.config.actors[state.name]
-    known = state.age_ns is not None
     seen = dict(context.world.transitions[state.name])  # in one go: other threads go on counting
-    p = state.T_world_body.p_m.tolist()
-    q = state.T_world_body.q_xyzw.tolist()
+    age_s: float | None = None
+    p_world_m: tuple[float, float, float] | None = None
+    q_xyzw: tuple[float, float, float, float] | None = None
+    if state.age_ns is not None:
+        age_s = state.age_ns / NS_PER_S
+        p = state.T_world_body.p_m.tolist()
+        p_world_m = (p[0], p[1], p[2])
+        q = state.T_world_body.q_xyzw.tolist()
+        q_xyzw = (q[0], q[1], q[2], q[3])
     return ActorView(
         kind=state.kind,
         source=config.source,
         subject=config.subject,
         state=state.state,
-        age_s=None if state.age_ns is None else state.age_ns / NS_PER_S,
-        p_world_m=(p[0], p[1], p[2]) if known else None,
-        q_xyzw=(q[0], q[1], q[2], q[3]) if known else None,
+        age_s=age_s,
+        p_world_m=p_world_m,
+        q_xyzw=q_xyzw,
         speed_mps=context.world.speed_mps(state.name),
         seen={str(s): n for s, n in seen.items()},
         problem=context.subject_check.problems.get(state.name, ""),

@@ -48,12 +48,10 @@ def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterab
     others = dict.fromkeys(wrong)
     if actor.subject in names:
         return ""
+    if actor.subject in others and human:
+        return f"{actor.subject!r} is a rigid body, and `kind: human` wants a skeleton"
     if actor.subject in others:
-        return (
-            f"{actor.subject!r} is a rigid body, and `kind: human` wants a skeleton"
-            if human
-            else f"{actor.subject!r} is a skeleton, which only `kind: human` can be"
-        )
+        return f"{actor.subject!r} is a skeleton, which only `kind: human` can be"
     known = names | others
     has = ", ".join(map(repr, known)) or "nothing"
     return f"config wants {actor.subject!r}; stream has {has}{similar(actor.subject, known)}"

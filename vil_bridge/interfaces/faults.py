@@ -277,7 +277,7 @@ class SubjectFaults:
         struck = [
             t.subjects
             for t in troubles
-            if t.episode.index(elapsed_ns) is not None and all(name in known for name in t.subjects)
+            if t.episode.index(elapsed_ns) is not None and known.keys() >= set(t.subjects)
         ]
         self.counters[reason] += len(struck)
         return struck

@@ -203,8 +203,10 @@ def _powers_of(degrees: int, orders: int) -> tuple[npt.NDArray[np.int64], FloatA
 
     (orders, degrees).
     """
-    powers = np.array([[max(k - o, 0) for k in range(degrees)] for o in range(orders)])
-    factors = np.array([[float(perm(k, o)) for k in range(degrees)] for o in range(orders)])
+    powers = np.maximum(np.arange(degrees) - np.arange(orders)[:, None], 0)
+    factors = np.empty((orders, degrees))
+    for order in range(orders):
+        factors[order] = [float(perm(k, order)) for k in range(degrees)]
     return powers, factors
 
 

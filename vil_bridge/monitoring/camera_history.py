@@ -73,7 +73,8 @@ class HistoryRing:
         utc_s = tuple(t_s for t_s, _ in rows)
         if not rows:
             return dict.fromkeys(self._cameras, CameraHistory())
-        return {
-            n: CameraHistory(utc_s, *zip(*(points[n] for _, points in rows), strict=True))
-            for n in self._cameras
-        }
+        histories: dict[str, CameraHistory] = {}
+        for name in self._cameras:
+            points = [found[name] for _, found in rows]
+            histories[name] = CameraHistory(utc_s, *zip(*points, strict=True))
+        return histories

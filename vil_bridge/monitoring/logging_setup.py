@@ -16,11 +16,12 @@ _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 def setup_logging(*, level: int = logging.INFO, json_lines: bool = False) -> None:
     """Send all logs to stderr; replaces what was set up before."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonFormatter()
-        if json_lines
-        else _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    )
+    formatter: logging.Formatter
+    if json_lines:
+        formatter = _JsonFormatter()
+    else:
+        formatter = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(formatter)
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

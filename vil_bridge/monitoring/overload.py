@@ -78,13 +78,16 @@ class OverloadDetector:
                 start, by reason.
             rates_hz: of the cameras.
         """
-        self._window.add(
-            t_ns, {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()}
-        )
+        self._window.add(t_ns, {name: _shed(counts) for name, counts in dropped.items()})
         sentences = (
             _sentence(name, *self._window.recent(name), rates_hz[name]) for name in dropped
         )
         self.words = tuple(filter(None, sentences))
+
+
+def _shed(counts: Counter[str]) -> Counter[str]:
+    """Return the counts of the reasons for which there is a cure."""
+    return Counter({reason: counts[reason] for reason in _SHED})
 
 
 def _sentence(camera: str, shed: Counter[str], seconds: float, rate_hz: float) -> str:

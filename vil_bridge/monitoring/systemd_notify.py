@@ -25,12 +25,9 @@ class ServiceManager:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
-        self._socket = (
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-            if address
-            else None
-        )
-        if self._socket is not None:
+        self._socket: socket.socket | None = None
+        if address:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             self._socket.setblocking(False)
         period_us = environ.get("WATCHDOG_USEC", "")
         ours = environ.get("WATCHDOG_PID", "") in ("", str(os.getpid()))

@@ -73,9 +73,9 @@ class Watchdog:
         """Return what does not come back, as sentences."""
         beat_ns = self._beat_ns  # None from one look to the next when the bridge ends
         still_s = 0.0 if beat_ns is None else (machine_ns() - beat_ns) / NS_PER_S
-        found = (
-            [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
-        )
+        found: list[str] = []
+        if still_s > HUNG_S:
+            found.append(f"the realtime loop has not turned for {still_s:.1f} s")
         busy = ((name, s) for name, s in self._busy_s().items() if s > HUNG_S)
         return (
             *found,

@@ -41,7 +41,9 @@ def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
         valid: (h, w), where the values are known; others become NaN.
     """
     if pixels.dtype.kind == "u":
-        blue_first = pixels if pixels.ndim == 2 else pixels[..., [2, 1, 0, 3][: pixels.shape[2]]]
+        blue_first = pixels
+        if pixels.ndim != 2:
+            blue_first = pixels[..., [2, 1, 0, 3][: pixels.shape[2]]]
         return bytes(cv2.imencode(".png", blue_first, (cv2.IMWRITE_PNG_COMPRESSION, 1))[1])
     known = pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
     stream = io.BytesIO()

@@ -167,7 +167,9 @@ def _sorted(
             np.zeros(0, np.uint16),
             np.zeros(0, np.int8),
         )
-    t_ns, pixel, polarity = (np.concatenate([part[i] for part in made]) for i in range(3))
+    t_ns = np.concatenate([part[0] for part in made])
+    pixel = np.concatenate([part[1] for part in made])
+    polarity = np.concatenate([part[2] for part in made])
     order = np.lexsort((pixel, t_ns))
     y, x = np.divmod(pixel[order], made[0][3])
     return Events(

@@ -39,7 +39,7 @@ def moving_actors(
 def _moving(
     rendered: WorldSnapshot, shown: Sequence[WorldSnapshot], hidden: Collection[str]
 ) -> Iterator[MovingActor]:
-    states = [{actor.name: actor for actor in snapshot.actors} for snapshot in shown]
+    states = [_by_name(snapshot) for snapshot in shown]
     for before in rendered.actors:
         after = [known[before.name] for known in states if before.name in known]
         seen = all(actor.state is not TrackingState.LOST for actor in (before, *after))
@@ -48,6 +48,10 @@ def _moving(
         made = _human(before, after) if before.skeleton is not None else _rigid(before, after)
         if made is not None and _moves(made):
             yield made
+
+
+def _by_name(snapshot: WorldSnapshot) -> dict[str, ActorState]:
+    return {actor.name: actor for actor in snapshot.actors}
 
 
 def _rigid(before: ActorState, after: Sequence[ActorState]) -> MovingActor:

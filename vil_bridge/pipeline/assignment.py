@@ -76,9 +76,10 @@ class _Health:
             self.ever_worked = True
         elif self.working and not working:
             lately = self._failed_ns is not None and t_ns - self._failed_ns < _LONGEST_TRUST_NS
-            self._trust_ns = (
-                min(2 * self._trust_ns, _LONGEST_TRUST_NS) if lately else _FIRST_TRUST_NS
-            )
+            if lately:
+                self._trust_ns = min(2 * self._trust_ns, _LONGEST_TRUST_NS)
+            else:
+                self._trust_ns = _FIRST_TRUST_NS
             self._failed_ns = t_ns
         self.working = working
 
@@ -149,11 +150,11 @@ class Assigner:
         loads = self._loads(costs)
 
         def rank(renderer: str) -> tuple[bool, float]:
-            order = (
-                loads[renderer] + costs.load(camera, renderer)
-                if preference.by_load
-                else preference.renderers.index(renderer)
-            )
+            order: float
+            if preference.by_load:
+                order = loads[renderer] + costs.load(camera, renderer)
+            else:
+                order = preference.renderers.index(renderer)
             return not self._health[renderer].trusted(t_ns), order
 
         why = f"fail-over from {here}" if self._health[here].ever_worked else _BY_LOAD
@@ -171,11 +172,9 @@ class Assigner:
         """Place a camera; for one with an order of preference the place itself says why."""
         preference = self._preferences[camera]
         if not preference.by_load:
-            why = (
-                _PREFERRED
-                if renderer == preference.renderers[0]
-                else f"fail-over from {preference.renderers[0]}"
-            )
+            why = _PREFERRED
+            if renderer != preference.renderers[0]:
+                why = f"fail-over from {preference.renderers[0]}"
         self._places[camera] = Assignment(renderer, why)
 
     def _balance(self, t_ns: int, costs: _Costs) -> bool:

@@ -386,7 +386,9 @@ def _stamps(frame: RenderedFrame, t_warp_ns: int) -> Stamps:
 
 def _gray_test(sink: FrameSink) -> Callable[[str], bool]:
     """Return the function that says whether gray suffices for a sink, of RGB of a variant."""
-    return sink.wants_gray if isinstance(sink, GraySink) else lambda _variant: False
+    if isinstance(sink, GraySink):
+        return sink.wants_gray
+    return lambda _variant: False
 
 
 class FanOut:

@@ -95,7 +95,9 @@ class WarpedFrame:
 
     @cached_property
     def _instance(self) -> ImageArray | None:
-        return self._rendering.pixels(Modality.INSTANCE) if self._camera.moving_actors else None
+        if not self._camera.moving_actors:
+            return None
+        return self._rendering.pixels(Modality.INSTANCE)
 
     @cached_property
     def _raw(self) -> FrameWarp:
@@ -121,7 +123,9 @@ class WarpedFrame:
         target = self.target
         camera = self._camera
         T_world_render = self.view.T_world_camera
-        moving = None if self._instance is None else MovingScene(target.actors, self._instance)
+        moving: MovingScene | None = None
+        if self._instance is not None:
+            moving = MovingScene(target.actors, self._instance)
         return self._compensator.frame(
             camera.geometry,
             T_world_render,
@@ -131,6 +135,12 @@ class WarpedFrame:
             self._plane,
             moving,
         )
+
+    def _warp(self, compensated: bool) -> FrameWarp:
+        """Return what makes the compensated pictures, or what shows them as rendered."""
+        if compensated:
+            return self._compensated
+        return self._raw
 
     @property
     def pose(self) -> CameraPose:
@@ -148,11 +158,12 @@ class WarpedFrame:
         """Return one picture as readers get it, without a mask: unknown values are not a number."""
         if not compensated and image.valid is None and self._camera.geometry.window is not None:
             return self._camera.geometry.cut(image.pixels)
-        warp = self._compensated if compensated else self._raw
-        pixels, valid = warp.show(
+        pixels, valid = self._warp(compensated).show(
             image.view.modality, image.pixels, image.valid, self._flow[compensated]
         )
-        return pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
+        if valid is None:
+            return pixels
+        return np.where(valid[..., None], pixels, np.float32(np.nan))
 
     def texture(self, *, compensated: bool) -> ImageArray | None:
         """Return the gray or RGB picture for a depth sensor to match; None = none was rendered."""
@@ -161,7 +172,9 @@ class WarpedFrame:
             for image in self._rendering.images
             if image.view.modality in (Modality.GRAY, Modality.RGB)
         ]
-        return self.picture(seen[0], compensated=compensated) if seen else None
+        if not seen:
+            return None
+        return self.picture(seen[0], compensated=compensated)
 
     def landmarks(self, marks: tuple[Landmark, ...], *, compensated: bool) -> list[list[Any]]:
         """Return beacons where the picture shows them.
@@ -170,7 +183,7 @@ class WarpedFrame:
         """
         if not marks:
             return []
-        warp = self._compensated if compensated else self._raw
+        warp = self._warp(compensated)
         placed = ((mark.name, warp.place(mark.u_px, mark.v_px, mark.depth_m)) for mark in marks)
         return [[name, *place] for name, place in placed if place is not None]
 
@@ -178,16 +191,25 @@ class WarpedFrame:
         """Return what was done, for the frame's header; after the picture was made."""
         warp = self._compensated
         pose = self.pose
-        # There for readers that go on from here.
-        plane = self._plane if warp.method == "reproject" else warp.plane
-        lacking = "" if warp.method == self.target.mode else "no depth picture"
+        plane = warp.plane
+        if warp.method == "reproject":
+            plane = self._plane  # there for readers that go on from here
+        d_m: float | None = None
+        normal: list[float] | None = None
+        if plane is not None:
+            d_m = plane.d_m
+            if plane.fitted:
+                normal = plane.normal.tolist()
+        lacking = ""
+        if warp.method != self.target.mode:
+            lacking = "no depth picture"
         if warp.method == "reproject" and self._camera.moving_actors and self._instance is None:
             lacking = "no instance picture"
-        done = {
+        done: dict[str, Any] = {
             "method": warp.method,
             "fallback": self.target.fallback or lacking or None,
-            "d_m": None if plane is None else plane.d_m,
-            "normal": plane.normal.tolist() if plane is not None and plane.fitted else None,
+            "d_m": d_m,
+            "normal": normal,
             "angle_rad": warp.angle_rad,
             "valid_fraction": warp.valid_fraction,
             "pose_method": pose.method,
@@ -197,9 +219,9 @@ class WarpedFrame:
             "margin_deg": round(math.degrees(self._camera.margin_rad), 6),
             "rolling_shutter_ms": self._camera.rolling_shutter_ns / 1e6,
         }
-        return (
-            done | {"moved_actors": list(warp.moved_actors)} if self._camera.moving_actors else done
-        )
+        if self._camera.moving_actors:
+            done["moved_actors"] = list(warp.moved_actors)
+        return done
 
 
 class Compensation:
@@ -220,19 +242,18 @@ class Compensation:
             t_use_ns: when the picture will be used; a stereo pair takes what its first relay says.
         """
         target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, rendering))
-        shows_flow = any(image.view.modality is Modality.FLOW for image in rendering.images)
-        histories = self._histories(
-            rendering.images[0].view, rendering.before if shows_flow else None
-        )
+        before: RenderedPose | None = None
+        if any(image.view.modality is Modality.FLOW for image in rendering.images):
+            before = rendering.before
+        histories = self._histories(rendering.images[0].view, before)
         return WarpedFrame(frame_id, self._camera, self._compensator, rendering, target, histories)
 
     def record_flow(self, shown: WarpedFrame) -> None:
         """Record that a warped flow picture was handed over: the next one looks back to it."""
-        exposure = (
-            shown.exposure
-            if shown.target.mode != "none"
-            else ShutterPoses((shown.view.T_world_camera,))
-        )
+        if shown.target.mode == "none":
+            exposure = ShutterPoses((shown.view.T_world_camera,))
+        else:
+            exposure = shown.exposure
         self._flow_shown = exposure, shown.view.t_pose_ns
 
     def _decide(self, t_ns: int, rendering: CameraFrame) -> DisplayTarget:
@@ -309,9 +330,10 @@ class HeaderWriter:
         first = view.camera.name == frame.request.views[0].camera.name
         moved = compensated and pose.T_world_camera is not view.T_world_camera
         rendered = HeaderPose.of(view.T_world_camera)
-        header = self._base(
-            shown.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant
-        )
+        t_display_ns = view.t_pose_ns
+        if compensated:
+            t_display_ns = pose.t_ns
+        header = self._base(shown.frame_id, t_display_ns, view.modality, variant)
         if compensated:
             header.compensation = shown.header()
         header.compensated = moved
@@ -320,7 +342,9 @@ class HeaderWriter:
         if shown.frame_id != frame.request.frame_id:
             header.render_age_ns = pose.t_ns - view.t_pose_ns
         header.pose_rendered = rendered
-        header.pose_display = HeaderPose.of(pose.T_world_camera) if moved else rendered
+        header.pose_display = rendered
+        if moved:
+            header.pose_display = HeaderPose.of(pose.T_world_camera)
         header.collision = frame.collision if view.collision else None
         if first:
             header.landmarks = shown.landmarks(frame.landmarks, compensated=compensated)
@@ -365,6 +389,9 @@ class HeaderWriter:
     ) -> FrameHeader:
         camera = self._camera
         model = self._camera.model
+        tracking = "fixed"
+        if not camera.fixed:
+            tracking = str(self._world.state_of(camera.actor))
         return FrameHeader(
             camera=model.name,
             width=model.width_px,
@@ -373,7 +400,7 @@ class HeaderWriter:
             T_body_camera=self.T_body_camera,
             frame_id=frame_id,
             t_display_ns=t_display_ns,
-            tracking="fixed" if camera.fixed else str(self._world.state_of(camera.actor)),
+            tracking=tracking,
             compensation={"method": "none"},
             modality=str(modality),
             variant=variant,
@@ -382,7 +409,9 @@ class HeaderWriter:
     def _motion(self, t_ns: int) -> dict[str, Any]:
         """Return the carrier's twist at an instant, and from where a reader's own IMU goes on."""
         motion = self._world.motion_at(self._camera.actor, t_ns)
-        covariance = motion.covariance
+        covariance: list[float] | None = None
+        if motion.covariance is not None:
+            covariance = pose_covariance_upper(motion.covariance)
         return {
             "v_world_mps": motion.v_world_mps.tolist(),
             "w_body_radps": motion.w_body_radps.tolist(),
@@ -390,7 +419,7 @@ class HeaderWriter:
             "gyro_scale": _plain(motion.gyro_scale),
             "accel_bias_mps2": _plain(motion.accel_bias_mps2),
             "imu_late_ns": motion.imu_late_ns,
-            "pose_covariance": None if covariance is None else pose_covariance_upper(covariance),
+            "pose_covariance": covariance,
             "measured": self._measured(motion),
         }
 

@@ -99,9 +99,12 @@ class RendererLoad:
         with self._lock:
             recent = [row for row in self._recent if t_ns - row[0] <= _WINDOW_NS]
         busy_ns = sum(busy for _, busy, _ in recent)
+        render_ns: float | None = None
+        if recent:
+            render_ns = busy_ns / len(recent)
         return LoadReport(
             pictures_hz=sum(pictures for *_, pictures in recent) * NS_PER_S / _WINDOW_NS,
-            render_ns=busy_ns / len(recent) if recent else None,
+            render_ns=render_ns,
             utilisation=min(1.0, busy_ns / _WINDOW_NS),
         )
 

@@ -59,10 +59,10 @@ class RendererPool:
         self.loads = {name: RendererLoad() for name in clients}
         self._schedulers: list[Scheduler] = []
         self._threads: list[PollThread] = []
-        fed_by = {
-            name: [r for c, r in relays.items() if name in preferences[c].renderers]
-            for name in clients
-        }
+        fed_by: dict[str, list[CameraRelay]] = {}
+        for name in clients:
+            fed = [relay for c, relay in relays.items() if name in preferences[c].renderers]
+            fed_by[name] = fed
         alone = {
             name: fed[0]
             for name, fed in fed_by.items()
@@ -124,7 +124,9 @@ class RendererPool:
     def waits_for(self, camera: str) -> tuple[str, ...]:
         """Return a camera's candidates while none of them works; empty while one does."""
         renderers = self._preferences[camera].renderers
-        return () if any(map(self._works, renderers)) else renderers
+        if any(map(self._works, renderers)):
+            return ()
+        return renderers
 
     def needs(self, renderer: str) -> bool:
         """Return True when a camera is with this renderer now, or when no camera may ever be."""
@@ -150,7 +152,9 @@ class RendererPool:
             client, cameras, world, partial(self._draws, name), self._blank, waits=self._waits
         )
         self._schedulers.append(scheduler)
-        fds = [client.fileno()] if alone is None else [client.fileno(), alone.fileno()]
+        fds = [client.fileno()]
+        if alone is not None:
+            fds.append(alone.fileno())
         work = partial(_receive, client, scheduler, fed, self.loads[name], alone)
         self._threads.append(PollThread(f"link-{name}", fds, work))
 

@@ -114,8 +114,10 @@ class Scheduler:
         self._overdue = overdue and working
         if not working:
             self._clock.unbound(self)
+        elif overdue:
+            self._clock.bound(self, now_ns())
         else:
-            self._clock.bound(self, now_ns() if overdue else self._ticker.next_ns)
+            self._clock.bound(self, self._ticker.next_ns)
 
     def tick(self, due_ns: int, missed: int) -> None:
         """Ask for what is due at a tick, and for what waited.
@@ -193,7 +195,8 @@ class Scheduler:
             pose = camera.pose_to_render(self._world, t_request_ns, delays_ns[camera.delay])
             if is_due and t_scene_ns is None:
                 t_scene_ns = pose.t_ns
-                newest = None if camera.fixed else self._world.newest(camera.actor)
+                if not camera.fixed:
+                    newest = self._world.newest(camera.actor)
             views += [
                 View(
                     camera.geometry.rendered,
@@ -209,12 +212,19 @@ class Scheduler:
                 )
                 for modality in camera.drawn
             ]
+        if t_scene_ns is None:
+            t_scene_ns = t_request_ns
+        t_capture_ns: int | None = None
+        t_arrival_ns: int | None = None
+        if newest:
+            t_capture_ns = newest[1]
+            t_arrival_ns = newest[2]
         self._last_id = max(self._last_id + 1, t_request_ns)
         return RenderRequest(
             frame_id=self._last_id,
             t_request_ns=t_request_ns,
             views=tuple(views),
-            snapshot=self._world.scene(t_request_ns if t_scene_ns is None else t_scene_ns),
-            t_capture_ns=newest[1] if newest else None,
-            t_arrival_ns=newest[2] if newest else None,
+            snapshot=self._world.scene(t_scene_ns),
+            t_capture_ns=t_capture_ns,
+            t_arrival_ns=t_arrival_ns,
         )

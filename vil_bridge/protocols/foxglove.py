@@ -112,6 +112,11 @@ def image(t_utc_ns: int, frame: str, data: bytes) -> CompressedImage:
 def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibration:
     """Return the size, intrinsics and lens of a camera."""
     lens = model.distortion
+    lens_name: str | None = None
+    coefficients: list[float] = []
+    if lens is not None:
+        lens_name = str(lens.model)
+        coefficients = list(lens.coefficients)
     K = model.K
     P = np.hstack((K, np.zeros((3, 1))))
     return CameraCalibration(
@@ -119,8 +124,8 @@ def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibrat
         frame_id=frame,
         width=model.width_px,
         height=model.height_px,
-        distortion_model=_LENS[None if lens is None else str(lens.model)],
-        D=[] if lens is None else list(lens.coefficients),
+        distortion_model=_LENS[lens_name],
+        D=coefficients,
         K=K.ravel().tolist(),
         R=np.eye(3).ravel().tolist(),
         P=P.ravel().tolist(),

@@ -51,7 +51,9 @@ def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
     BT.601.
     """
     stored, rows = stored_rows(pixels)
-    return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
+    if stored.ndim == 3:
+        stored = cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY)
+    return stored, rows
 
 
 def as_gray(pixels: ImageArray) -> ImageArray:
@@ -84,7 +86,9 @@ def _received_frame(stored: ImageArray) -> zmq.Frame | None:
         owner = owner.base
     if isinstance(owner, memoryview):
         owner = owner.obj
-    return owner if isinstance(owner, zmq.Frame) and len(owner) == stored.nbytes else None
+    if isinstance(owner, zmq.Frame) and len(owner) == stored.nbytes:
+        return owner
+    return None
 
 
 def encode_jpeg(pixels: ImageArray, color: str, quality: int) -> tuple[bytes, str]:

@@ -77,11 +77,13 @@ def encode(message: MspMessage) -> bytes:
         struct.error: the command or the payload is too long for the version.
     """
     version, direction, command, payload = message
-    first = version == 1
-    body = (
-        _HEAD_1.pack(len(payload), command) if first else _HEAD_2.pack(0, command, len(payload))
-    ) + payload
-    return (b"$M" if first else b"$X") + direction.value + body + bytes((_checksum(version, body),))
+    if version == 1:
+        begin = b"$M"
+        body = _HEAD_1.pack(len(payload), command) + payload
+    else:
+        begin = b"$X"
+        body = _HEAD_2.pack(0, command, len(payload)) + payload
+    return begin + direction.value + body + bytes((_checksum(version, body),))
 
 
 def pack_raw_imu(reading: MspRawImu) -> bytes:
@@ -137,7 +139,8 @@ class MspParser:
         at = 0
         while at < len(data):
             start = data.find(b"$", at)
-            start = len(data) if start < 0 else start
+            if start < 0:
+                start = len(data)
             self.garbage += start - at
             at = start
             size = self._size(data, at)

@@ -135,16 +135,17 @@ class Messages:
             pixels: RGB (h, w, 3) or gray (h, w), uint8; depth (h, w), float32, metres.
         """
         height_px, width_px = pixels.shape[:2]
+        encoding = "mono8"
+        if pixels.dtype == np.float32:
+            encoding = "32FC1"
+        elif pixels.ndim == 3:
+            encoding = "rgb8"
         return self._bytes(
             "sensor_msgs/msg/Image",
             header=self._header(stamp_ns, frame),
             height=height_px,
             width=width_px,
-            encoding="32FC1"
-            if pixels.dtype == np.float32
-            else "rgb8"
-            if pixels.ndim == 3
-            else "mono8",
+            encoding=encoding,
             is_bigendian=0,
             step=pixels.strides[0],
             data=pixels.reshape(-1).view(np.uint8),
@@ -204,10 +205,15 @@ class Messages:
         left one.
         """
         lens = camera.distortion
+        lens_name = "plumb_bob"
+        coefficients: tuple[float, ...] = _NO_DISTORTION
+        if lens is not None:
+            lens_name = str(lens.model)
+            coefficients = lens.coefficients
         K = camera.K
         offset_px_m = np.array([[-K[0, 0] * baseline_m], [0.0], [0.0]])
         matrices = {
-            "d": np.array(_NO_DISTORTION if lens is None else lens.coefficients),
+            "d": np.array(coefficients),
             "k": K.reshape(-1),
             "r": np.eye(3).reshape(-1),
             "p": np.hstack((K, offset_px_m)).reshape(-1),
@@ -218,7 +224,7 @@ class Messages:
             header=self._header(stamp_ns, frame),
             height=camera.height_px,
             width=camera.width_px,
-            distortion_model="plumb_bob" if lens is None else str(lens.model),
+            distortion_model=lens_name,
             binning_x=0,
             binning_y=0,
             roi=roi(x_offset=0, y_offset=0, height=0, width=0, do_rectify=False),
@@ -228,11 +234,9 @@ class Messages:
     def _bytes(self, type_name: str, **fields: Any) -> memoryview:
         message = self._make(type_name)(**fields)
         store = self.store
-        return (
-            store.serialize_ros1(message, type_name)
-            if self.ros1
-            else store.serialize_cdr(message, type_name)
-        )
+        if self.ros1:
+            return store.serialize_ros1(message, type_name)
+        return store.serialize_cdr(message, type_name)
 
     def _make(self, type_name: str) -> Any:
         return self.store.types[type_name]

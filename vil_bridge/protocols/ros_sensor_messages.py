@@ -125,11 +125,9 @@ class SensorMessages(Messages):
         Infinity = nothing within reach.
         """
         (variance,) = sensor.variances or (0.0,)
-        later = (
-            {"variance": variance}
-            if "variance" in self._make(RANGE_TYPE).__dataclass_fields__
-            else {}
-        )
+        later: dict[str, float] = {}
+        if "variance" in self._make(RANGE_TYPE).__dataclass_fields__:
+            later["variance"] = variance
         return self._bytes(
             RANGE_TYPE,
             header=self._header(stamp_ns, frame),

@@ -85,4 +85,9 @@ def http_url(bind: str, port: int, *, tls: bool = False) -> str:
             host = local_address(_ELSEWHERE, 9)
         except OSError:
             host = "127.0.0.1"
-    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/"
+    if ":" in host:
+        host = f"[{host}]"
+    scheme = "http"
+    if tls:
+        scheme = "https"
+    return f"{scheme}://{host}:{port}/"

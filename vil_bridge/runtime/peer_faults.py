@@ -94,9 +94,9 @@ class PeerFaults:
         if not self._logged.wait_s(""):
             self._logged.take("")
             peer, _ = _describe(key)
-            deed = (
-                f"{peer} {_DEEDS[reason]}" if reason in _DEEDS else f"refused a message of {peer}"
-            )
+            deed = f"refused a message of {peer}"
+            if reason in _DEEDS:
+                deed = f"{peer} {_DEEDS[reason]}"
             logger.warning("%s: %s (%s); further ones are counted", self._port, deed, reason)
 
     def rows(self) -> tuple[PeerFault, ...]:

@@ -124,8 +124,9 @@ def serial_devices(dev: Path = Path("/dev")) -> list[str]:
     """Return the serial lines by their persistent names; those without one by their own."""
     lasting = sorted((dev / "serial" / "by-id").glob("*"))
     known = {link.resolve() for link in lasting}
-    others = [p for pattern in ("ttyACM*", "ttyUSB*", "ttyTHS*") for p in sorted(dev.glob(pattern))]
-    return [str(p) for p in (*lasting, *(p for p in others if p.resolve() not in known))]
+    found = [p for pattern in ("ttyACM*", "ttyUSB*", "ttyTHS*") for p in sorted(dev.glob(pattern))]
+    others = [p for p in found if p.resolve() not in known]
+    return [str(p) for p in (*lasting, *others)]
 
 
 # --- the configuration ----------------------------------------------------------------------------
@@ -135,9 +136,10 @@ def config_name(text: str, taken: Collection[str]) -> str:
     """Return a name as the configuration wants it, near to ``text`` and not taken yet."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "body"
-    name = (
-        name if name[0].isalpha() else f"n{name}" if name[0].isdigit() else f"n-{name.lstrip('_')}"
-    )
+    if name[0].isdigit():
+        name = f"n{name}"
+    elif not name[0].isalpha():
+        name = f"n-{name.lstrip('_')}"
     name = name[: _NAME_LIMIT - 4]
     candidates = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
     return next(c for c in candidates if c not in taken and c != WORLD)

@@ -300,11 +300,10 @@ class TrackBank:
     def surely_tracked(self, t_ns: int) -> list[bool]:
         """Return the rows that were seen lately and whose poses do not repeat."""
         arrays = self.tracked, self.t_arrival_ns, self.repeats.count, self._coast_ns
+        columns = [array.tolist() for array in arrays]
         return [  # quicker than array operations, up to a hundred rows
             seen and 0 <= arrival_ns >= t_ns - coast_ns and repeats < LEAST_REPEATS
-            for seen, arrival_ns, repeats, coast_ns in zip(
-                *(a.tolist() for a in arrays), strict=True
-            )
+            for seen, arrival_ns, repeats, coast_ns in zip(*columns, strict=True)
         ]
 
     def all_surely_tracked(self, t_ns: int) -> bool:

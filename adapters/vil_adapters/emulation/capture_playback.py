@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from vil_adapters.common.callbacks import guarded
+from vil_adapters.sessions.callbacks import guarded
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.runtime.datagrams import Datagram

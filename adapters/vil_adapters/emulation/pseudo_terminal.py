@@ -88,11 +88,9 @@ class PseudoTerminal:
         if self._lock is None or (
             path.exists() and os.fsencode(path.readlink()) != _left_in(self._lock)
         ):
-            reason = (
-                f"it leads to {path.readlink()}"
-                if path.is_symlink()
-                else f"{self._lock_path} is locked"
-            )
+            reason = f"{self._lock_path} is locked"
+            if path.is_symlink():
+                reason = f"it leads to {path.readlink()}"
             raise FileExistsError(
                 f"{path} is in use: {reason}. Stop the other program, or choose another path"
             )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
+from vil_adapters.sessions.pseudonyms import Pseudonyms
 from vil_adapters.vicon.udp_codec import renamed_objects
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.protocols.pcap.pcap import PREAMBLE, encode_datagram, read_capture

@@ -71,10 +71,13 @@ class ServerSpec:
         Raises:
             ConfigError: it is written otherwise.
         """
-        motive = r"(?:,(\d+))?(?:,(\d\.\d+))?(,multicast)?" if kind == "motive" else "()()()"
+        motive = "()()()"
+        more = ""
+        if kind == "motive":
+            motive = r"(?:,(\d+))?(?:,(\d\.\d+))?(,multicast)?"
+            more = "[,DATA][,VERSION][,multicast]"
         found = re.fullmatch(rf"(?:(\w+)@)?(?:(\d+\.\d+\.\d+\.\d+):)?(\d+){motive}", text)
         if found is None or (found[1] or ROOMS[0]) not in ROOMS:
-            more = "[,DATA][,VERSION][,multicast]" if kind == "motive" else ""
             rooms = ", ".join(ROOMS)
             raise ConfigError(
                 f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT{more} with one of the rooms {rooms}"
@@ -148,6 +151,20 @@ def _one_port(server: ServerSpec) -> dict[str, Any]:
     return {"port": server.port}
 
 
+def _motive(server: ServerSpec) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "command_port": server.port,
+        "data_port": server.second_port,
+        "clock_offset_s": _CLOCK_OFFSETS_S[server.room],
+        "transport": "unicast",
+    }
+    if server.multicast:
+        settings["transport"] = "multicast"
+    if server.version:
+        settings["version"] = server.version
+    return settings
+
+
 _QTM_PORT: Final = 22223
 _QTM_DISCOVERY_PORT: Final = 22226
 
@@ -157,13 +174,7 @@ KINDS: Final[Mapping[str, EmulatorKind]] = {
         "vil_adapters.optitrack.emulator:MotiveEmulator",
         "vil_adapters.optitrack.config:MotiveEmulatorConfig",
         1510,
-        lambda s: {
-            "command_port": s.port,
-            "data_port": s.second_port,
-            "clock_offset_s": _CLOCK_OFFSETS_S[s.room],
-            "transport": "multicast" if s.multicast else "unicast",
-            **({"version": s.version} if s.version else {}),
-        },
+        _motive,
     ),
     "tracker": EmulatorKind(
         "Tracker",

@@ -69,11 +69,10 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
         return message.time_usec * 1000, flu_to_frd(values[3:]), flu_to_frd(values[:3])
     w_radps = values[3:] / _MRADPS_PER_RADPS
     f_mps2 = values[:3] / _MG_PER_MPS2
-    t_ns = (
-        message.time_boot_ms * NS_PER_MS
-        if isinstance(message, mavlink.ScaledImu)
-        else message.time_usec * 1000
-    )
+    if isinstance(message, mavlink.ScaledImu):
+        t_ns = message.time_boot_ms * NS_PER_MS
+    else:
+        t_ns = message.time_usec * 1000
     return t_ns, flu_to_frd(w_radps), flu_to_frd(f_mps2)
 
 

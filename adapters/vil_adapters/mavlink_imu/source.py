@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
 from vil_adapters.mavlink_imu.codec import (
     KIND_OF,
     MESSAGE_OF,
@@ -11,6 +10,7 @@ from vil_adapters.mavlink_imu.codec import (
     from_message,
 )
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
+from vil_adapters.sessions.mavlink_session import MavlinkSession, MavlinkSource
 from vil_bridge.core.types import ImuSample
 from vil_bridge.interfaces.ports import Emit
 from vil_bridge.protocols.mavlink import messages as mavlink

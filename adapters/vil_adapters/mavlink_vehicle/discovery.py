@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from serial.tools import list_ports
 
-from vil_adapters.common.discovery import LOOPBACK
-from vil_adapters.common.mavlink_session import HEARTBEAT, OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
+from vil_adapters.sessions.discovery import LOOPBACK
+from vil_adapters.sessions.mavlink_session import HEARTBEAT, OUR_COMPONENT, OUR_SYSTEM
 from vil_bridge.interfaces.ports import FoundSource
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
@@ -51,7 +51,9 @@ def _serial_devices() -> list[FoundSource]:
 async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
     """Return the vehicles of one computer, by both directions at once."""
     host, port = host_and_port(target, _PORT)
-    ports: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if ":" in target else [])]
+    ports: list[tuple[int, int | None]] = [(port, None)]
+    if ":" in target:
+        ports.append((0, port))
     try:
         ip = await resolve(host, port)
     except OSError:
@@ -87,9 +89,9 @@ async def _receive(
                         message.body, mavlink.Odometry | mavlink.LocalPositionNed
                     )
             await asyncio.sleep(_POLL_S)
-    keys: dict[str, Any] = {"peer": host, "port": port} | (
-        {} if peer_port is None else {"peer_port": peer_port}
-    )
+    keys: dict[str, Any] = {"peer": host, "port": port}
+    if peer_port is not None:
+        keys["peer_port"] = peer_port
     default: str = MavlinkVehicleConfig.model_fields["subject"].default
     return [
         FoundSource(

@@ -170,11 +170,10 @@ class VehicleEmulator(Emulator):
         return status, to_odometry(pose, frame_id, self._reset_counter, tracked=tracked)
 
     def _send(self, frame: bytes) -> None:
-        for send in (
-            (self._terminal.write,)
-            if self._terminal is not None
-            else tuple(self._listeners.values())
-        ):
+        if self._terminal is not None:
+            self.server.send(self._terminal.write, frame)
+            return
+        for send in tuple(self._listeners.values()):
             self.server.send(send, frame)
 
     def _send_to(self, address: Address, frame: bytes) -> None:

@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import (
     VehiclePose,
@@ -14,6 +13,7 @@ from vil_adapters.mavlink_vehicle.convert import (
     from_odometry,
     healthy,
 )
+from vil_adapters.sessions.mavlink_session import MavlinkSession, MavlinkSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.interfaces.ports import Emit

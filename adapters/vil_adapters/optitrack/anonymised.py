@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from vil_adapters.common.pseudonyms import Pseudonyms
+from vil_adapters.sessions.pseudonyms import Pseudonyms
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols.natnet.codec import MessageId, Version, encode, message_id
 from vil_bridge.protocols.natnet.frame import NatNetFrame
@@ -97,8 +97,9 @@ class NatNetAnonymizer:
             return encode(MessageId(identity), self._text(MessageId(identity), payload))
         if identity == MessageId.UNRECOGNIZED_REQUEST:
             return encode(MessageId.UNRECOGNIZED_REQUEST, bytes(len(payload)))
-        limit = _WITHOUT_TEXT.get(MessageId(identity)) if identity in _WITHOUT_TEXT else None
-        return datagram if limit is not None and len(payload) <= limit else None
+        if identity not in _WITHOUT_TEXT or len(payload) > _WITHOUT_TEXT[MessageId(identity)]:
+            return None
+        return datagram
 
     def _rebuilt(
         self, datagram: bytes, build: Callable[[bytes, Version, bool], bytes]
@@ -117,7 +118,9 @@ class NatNetAnonymizer:
 
     def _frame(self, datagram: bytes, version: Version, rename: bool) -> bytes:
         frame = decode_frame(datagram, version)
-        return encode_frame(self._renamed_sets(frame) if rename else frame, version)
+        if rename:
+            frame = self._renamed_sets(frame)
+        return encode_frame(frame, version)
 
     def _renamed_sets(self, frame: NatNetFrame) -> NatNetFrame:
         sets = tuple(replace(s, name=self._name(s.name)) for s in frame.marker_sets)
@@ -125,9 +128,9 @@ class NatNetAnonymizer:
 
     def _models(self, datagram: bytes, version: Version, rename: bool) -> bytes:
         models = decode_models(datagram, version)
-        return encode_models(
-            Models(tuple(map(self._described, models.items))) if rename else models, version
-        )
+        if rename:
+            models = Models(tuple(map(self._described, models.items)))
+        return encode_models(models, version)
 
     def _described(self, item: Description) -> Description:
         match item:

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Self
 
-from vil_adapters.common.callbacks import guarded
 from vil_adapters.emulation.capture_playback import Playback
+from vil_adapters.sessions.callbacks import guarded
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError, ProtocolError
 from vil_bridge.protocols.natnet.codec import (

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_bridge.core.types import FloatArray
 from vil_bridge.kernel.library import KERNEL
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, Version

@@ -14,9 +14,9 @@ import socket
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vil_adapters.common.frame_order import FASTEST_HZ, SKIPPED, FrameOrder
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
+from vil_adapters.sessions.frame_order import FASTEST_HZ, SKIPPED, FrameOrder
 from vil_bridge.core.bridge_time import REAL_TIME, bridge_clock
 from vil_bridge.kernel.library import KERNEL
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, ServerInfo, Version

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from vil_adapters.common.server_config import MocapServerConfig
+from vil_adapters.sessions.server_config import MocapServerConfig
 from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.optitrack.compiled_frame import PackedFrame, PoseRows, StreamedFrame
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
 from vil_adapters.optitrack.skeletons import StreamedSkeleton
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import (
@@ -73,11 +73,9 @@ def stamp_ns(stamp_s: float | None) -> int | None:
 
     None where they are missing or impossible.
     """
-    return (
-        round(stamp_s * NS_PER_S)
-        if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S
-        else None
-    )
+    if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S:
+        return round(stamp_s * NS_PER_S)
+    return None
 
 
 def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
@@ -169,9 +167,9 @@ class NatNetConverter:
             s.id: StreamedSkeleton(s, scale_m, up_axis, coordinates) for s in skeletons
         }
         self._ignored_skeletons = {s.id for s in models.skeletons} - self._skeletons.keys()
-        self._labels = (
-            None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
-        )
+        self._labels: MarkerLabels | None = None
+        if markers != "none":
+            self._labels = MarkerLabels(models, unlabeled=markers == "all")
         self._binding = _Binding(b"", None, ())
         self._packed: _PackedBinding | None = None
 
@@ -211,7 +209,9 @@ class NatNetConverter:
 
         None while there is none, or a skeleton's coordinates are unknown.
         """
-        return None if self._packed is None or not self._packed.settled else self._packed.rows
+        if self._packed is None or not self._packed.settled:
+            return None
+        return self._packed.rows
 
     def streamed(
         self,
@@ -230,9 +230,10 @@ class NatNetConverter:
         assert binding is not None, "the kernel converted by it"
         self.unknown = binding.unknown
         rows = binding.rows
-        self.nonfinite, self.implausible = (
-            (0, 0) if all_poses else (rows.nonfinite, rows.implausible)
-        )
+        self.nonfinite = self.implausible = 0
+        if not all_poses:
+            self.nonfinite = rows.nonfinite
+            self.implausible = rows.implausible
         frame = BlockFrame.of(
             self._source,
             number,
@@ -242,7 +243,9 @@ class NatNetConverter:
             binding.layout,
             rows.block(),
         )
-        return frame if binding.settled else self._placed(binding, frame)
+        if binding.settled:
+            return frame
+        return self._placed(binding, frame)
 
     def _placed(self, binding: _PackedBinding, frame: BlockFrame) -> SourceFrame:
         """Return a frame with global bones of the skeletons whose coordinates are not known yet."""
@@ -274,16 +277,11 @@ class NatNetConverter:
                 unknown |= streamed.id not in self._ignored_skeletons
                 rows += [-1] * len(streamed.bones)
                 continue
-            rows += [
-                start + slot if slot >= 0 else -1
-                for slot in skeleton.slots(streamed.bones["id"].tolist())
-            ]
-            above = (
-                skeleton.model.parents
-                if skeleton.coordinates == "local"
-                else (-1,) * len(skeleton.model.bones)
-            )
-            parents += [start + parent if parent >= 0 else -1 for parent in above]
+            rows += _counted_from(start, skeleton.slots(streamed.bones["id"].tolist()))
+            above: tuple[int, ...] = (-1,) * len(skeleton.model.bones)
+            if skeleton.coordinates == "local":
+                above = skeleton.model.parents
+            parents += _counted_from(start, above)
             skeletons.append((skeleton, skeleton.coordinates != "auto"))
             firsts.append((skeleton.model, start))
             if len(parents) > _MOST_ROWS:
@@ -320,6 +318,12 @@ class NatNetConverter:
             p_m = p_m[binding.rows]
             q_xyzw = q_xyzw[binding.rows]
             tracked = tracked[binding.rows]
+        skeletons: tuple[SkeletonFrame, ...] = ()
+        if frame.skeletons:
+            skeletons = tuple(self._skeleton_frames(frame, poses, all_tracked, count))
+        markers: Markers | None = None
+        if self._labels is not None:
+            markers = self._markers(frame, self._labels)
         return SourceFrame(
             source=self._source,
             frame_number=frame.number,
@@ -329,10 +333,8 @@ class NatNetConverter:
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(self._skeleton_frames(frame, poses, all_tracked, count))
-            if frame.skeletons
-            else (),
-            markers=None if self._labels is None else self._markers(frame, self._labels),
+            skeletons=skeletons,
+            markers=markers,
             latency_ns=latency_ns(frame.suffix, self._info),
         )
 
@@ -351,11 +353,9 @@ class NatNetConverter:
                 for row, name in enumerate(names)
                 if name is not None and name != _IGNORED
             ]
-            rows = (
-                None
-                if len(used) == len(names)
-                else np.array([row for row, _ in used], dtype=np.intp)
-            )
+            rows: npt.NDArray[np.intp] | None = None
+            if len(used) != len(names):
+                rows = np.array([row for row, _ in used], dtype=np.intp)
             self._binding = _Binding(
                 key, rows, tuple(name for _, name in used), unknown=None in names
             )
@@ -422,6 +422,11 @@ _ONES: Final = np.ones(4)
 _IGNORED: Final = ""
 """Stands for the name of a body that shares it with an earlier one."""
 _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+def _counted_from(start: int, places: Sequence[int]) -> list[int]:
+    """Return places that begin at a row; -1 stays none."""
+    return [start + place if place >= 0 else -1 for place in places]
 
 
 def _joined(frame: NatNetFrame) -> Records:

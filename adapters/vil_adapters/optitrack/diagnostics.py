@@ -18,11 +18,14 @@ _MS_PER_S: Final = 1e3
 
 def server_facts(info: ServerInfo, version: Version) -> dict[str, Any]:
     """Return name, versions and transmission mode of the server."""
+    mode = "unicast"
+    if info.multicast:
+        mode = f"multicast {info.group}:{info.data_port}"
     return {
         "server": f"{info.name} {dotted(info.app_version)}",
         "version": dotted(version),
         "server_version": dotted(info.natnet_version),
-        "mode": f"multicast {info.group}:{info.data_port}" if info.multicast else "unicast",
+        "mode": mode,
     }
 
 

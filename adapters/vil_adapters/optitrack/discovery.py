@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vil_adapters.common.discovery import LOOPBACK, SubjectRates
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.diagnostics import dotted
 from vil_adapters.optitrack.source import OptitrackSource
+from vil_adapters.sessions.discovery import LOOPBACK, SubjectRates
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.interfaces.ports import FoundSource, SourceContext
 from vil_bridge.protocols.natnet.codec import (
@@ -49,11 +49,10 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
         ConfigError: a target is neither.
     """
     asked = [host_and_port(target, _PORT) for target in targets]
-    places = (
-        await _resolved(asked)
-        if asked
-        else [(LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
-    )
+    if asked:
+        places = await _resolved(asked)
+    else:
+        places = [(LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
     servers = await _answers(places, _ANSWER_SHARE * timeout_s)
     left_s = (1.0 - _ANSWER_SHARE) * timeout_s
     return list(
@@ -121,7 +120,9 @@ def _collect(sock: socket.socket, servers: dict[_Place, ServerInfo]) -> None:
 async def _watch(place: _Place, info: ServerInfo, timeout_s: float) -> FoundSource:
     """Receive as the bridge does, and count."""
     ip, port = place
-    keys: dict[str, str | int] = {"server": ip} | ({} if port == _PORT else {"command_port": port})
+    keys: dict[str, str | int] = {"server": ip}
+    if port != _PORT:
+        keys["command_port"] = port
     config = OptitrackConfig.model_validate(keys)
     status = Status("discover")
     rates = SubjectRates()

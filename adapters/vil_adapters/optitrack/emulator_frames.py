@@ -91,10 +91,10 @@ class SceneMarkers:
         for subject, rows in self._rows.items():
             self._ids[rows] = (ids.get(subject, 0) << 16) + np.arange(1, len(rows) + 1)
         self._ids[self._unlabeled] = _FIRST_UNLABELED_ID + np.arange(len(self._unlabeled))
-        sets = [
-            MarkerSetDescription(s, tuple(self._names[row] for row in rows))
-            for s, rows in self._rows.items()
-        ]
+        sets = []
+        for subject, rows in self._rows.items():
+            names = tuple(self._names[row] for row in rows)
+            sets.append(MarkerSetDescription(subject, names))
         every = tuple(
             f"{described.name}_{name}" for described in sets for name in described.markers
         )

@@ -52,7 +52,9 @@ def decode_poses(datagram: bytes, version: Version) -> NatNetFrame:
     """
     if version >= SIZED_SINCE:
         return _sized(datagram, version)
-    return _counted(datagram, version) if version >= (3, 0) else decode_frame(datagram, version)
+    if version >= (3, 0):
+        return _counted(datagram, version)
+    return decode_frame(datagram, version)
 
 
 # --- 4.1 and newer: every section contains its size ----------------------------------------------

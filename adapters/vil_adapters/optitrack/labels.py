@@ -34,12 +34,11 @@ class MarkerLabels:
             self._add(body.id, body.name, own if any(own) else self._sets.get(body.name, own))
         for skeleton in models.skeletons:
             self._add(skeleton.id, skeleton.name, self._sets.get(skeleton.name, ()))
+        self._assets: dict[int, tuple[str, dict[int, str]]] = {}
         for asset in models.assets:
             self._add(asset.id, asset.name, tuple(marker.name for marker in asset.markers))
-        self._assets = {
-            asset.id: (asset.name, {marker.id & BONE_MASK: marker.name for marker in asset.markers})
-            for asset in models.assets
-        }
+            names = {marker.id & BONE_MASK: marker.name for marker in asset.markers}
+            self._assets[asset.id] = (asset.name, names)
         self._bound: tuple[bytes, tuple[str, ...]] = (b"", ())
 
     def _add(self, identity: int, subject: str, markers: tuple[str, ...]) -> None:

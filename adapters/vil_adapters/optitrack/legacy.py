@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.common.frame_order import FrameFilter
-from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.optitrack.config import LegacyOptitrackConfig
 from vil_adapters.optitrack.convert import stamp_ns
 from vil_adapters.optitrack.sockets import NatNetSockets
+from vil_adapters.sessions.frame_order import FrameFilter
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_normalize, yup_to_zup

@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vil_adapters.common.reports import DropLog, ExpectedSubjects
 from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.commands import Commands
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, changed_subjects
 from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_facts
 from vil_adapters.optitrack.sockets import NatNetSockets
+from vil_adapters.sessions.reports import DropLog, ExpectedSubjects
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.types import ClockExchange
@@ -177,9 +177,10 @@ class ServerState:
     def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
         if self._models_wanted and self._models_due.now(t_ns):
             self._models_outdated = False
-            self._link.send(
-                _REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3
-            )
+            request = _REQUEST_MODELS_3
+            if info.natnet_version >= _MODEL_KINDS_SINCE:
+                request = _REQUEST_MODELS
+            self._link.send(request)
 
     def _reset_models(self) -> None:
         """Hold frames back until names and units of another server are known."""
@@ -320,7 +321,9 @@ class ServerState:
         if not self._config.subscribe or info.multicast or info.natnet_version < BITSTREAM_SINCE:
             return
         described = models.by_name
-        wanted = [("LabeledMarkers", "all")] if self._config.markers != "none" else []
+        wanted: list[tuple[str, str]] = []
+        if self._config.markers != "none":
+            wanted.append(("LabeledMarkers", "all"))
         for name in self._config.subjects:
             match described.get(name):
                 case BodyDescription():
@@ -339,7 +342,9 @@ class ServerState:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            return
+        error = task.exception()
         if error is not None:
             self._listener.failed(error)
 

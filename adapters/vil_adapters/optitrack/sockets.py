@@ -6,7 +6,7 @@ import contextlib
 import socket
 from typing import Final
 
-from vil_adapters.common.servers import trouble_text
+from vil_adapters.sessions.servers import trouble_text
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.protocols.natnet.codec import MessageId, encode
@@ -94,9 +94,9 @@ class NatNetSockets:
             return None
         t_arrival_ns = now_ns()
         if self._tap is not None:
-            receiver = (
-                self.group if self.group is not None and sock is self.group_sock else self._here
-            )
+            receiver = self._here
+            if self.group is not None and sock is self.group_sock:
+                receiver = self.group
             self._tap(Datagram(t_arrival_ns, sender, receiver, datagram))
         return datagram, sender, t_arrival_ns
 

@@ -6,9 +6,6 @@ import asyncio
 import socket
 from typing import Final
 
-from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
-from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.compiled_frame import StreamedFrame, read_frame
 from vil_adapters.optitrack.compiled_stream import CompiledStream, StreamedBatch, compiled_stream
@@ -23,6 +20,9 @@ from vil_adapters.optitrack.diagnostics import (
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
+from vil_adapters.sessions.callbacks import guarded
+from vil_adapters.sessions.frame_order import DROPPED, FrameOrder, FrameVerdict
+from vil_adapters.sessions.reports import DropLog, ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import SourceFrame
@@ -230,12 +230,15 @@ class NatNetSession:
             and (self._frame_port is None or silent or port == info.data_port)
         ):
             self._frame_port = port
-        if port == (self._frame_port if is_frame else self._link.server_port):
+        own_port: int | None = self._link.server_port
+        what = "an answer"
+        if is_frame:
+            own_port = self._frame_port
+            what = "a frame"
+        if port == own_port:
             return True
         if port in (self._frame_port, self._link.server_port):
-            raise ProtocolError(
-                f"{'a frame' if is_frame else 'an answer'} from port {port}", length=size
-            )
+            raise ProtocolError(f"{what} from port {port}", length=size)
         return False
 
     def _handle(self, identity: int, datagram: bytes, t_arrival_ns: int) -> StreamedFrame | None:
@@ -293,8 +296,10 @@ class NatNetSession:
         self, converter: NatNetConverter, converted: SourceFrame, params: int, unread: int
     ) -> None:
         t_arrival_ns = converted.t_arrival_ns
-        played_back = params & Suffix.PLAYBACK  # a recording has its old stamps
-        if self._is_stale(None if played_back else converted.t_foreign_ns, t_arrival_ns):
+        t_foreign_ns = converted.t_foreign_ns
+        if params & Suffix.PLAYBACK:  # a recording has its old stamps
+            t_foreign_ns = None
+        if self._is_stale(t_foreign_ns, t_arrival_ns):
             self._status.counters["stale"] += 1
             return
         self._emit(converted)
@@ -327,12 +332,14 @@ class NatNetSession:
 
     def _is_stale(self, t_foreign_ns: int | None, t_arrival_ns: int) -> bool:
         """Return whether a frame was captured too long ago."""
-        age_ns = (
-            None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
-        )
-        stale = age_ns is not None and age_ns > self._max_age_ns
-        self._stale_ms = age_ns / NS_PER_MS if stale and age_ns is not None else None
-        return stale
+        self._stale_ms = None
+        if t_foreign_ns is None:
+            return False
+        age_ns = self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
+        if age_ns is None or age_ns <= self._max_age_ns:
+            return False
+        self._stale_ms = age_ns / NS_PER_MS
+        return True
 
     def _reset(self, reason: str, clock: bool) -> None:
         """Restart histories; the clock too, unless the server's continued."""

@@ -12,9 +12,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.qualisys.codec import DataFrame, Records, body_records, segment_records
 from vil_adapters.qualisys.parameters import BodyInfo, Parameters, QualisysSegment, SkeletonInfo
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_bridge.bodies.skeleton import global_to_local, parents_first
 from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import (

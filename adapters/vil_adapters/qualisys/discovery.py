@@ -118,22 +118,22 @@ def _found(
 
     def rate_hz(tracked: int) -> float | None:
         """Return the frames per second in which it was tracked."""
-        return (
-            tracked / len(seen) * (len(seen) - 1) / span_s
-            if span_s > 0.0 and len(seen) > 1
-            else None
-        )
+        if span_s <= 0.0 or len(seen) <= 1:
+            return None
+        return tracked / len(seen) * (len(seen) - 1) / span_s
 
+    bodies = []
+    for i, name in enumerate(converter.subjects):
+        shown = sum(bool(frame.tracked[i]) for frame in seen)
+        bodies.append((name, rate_hz(shown)))
+    skeletons = []
+    for i, name in enumerate(converter.skeletons):
+        shown = sum(bool(frame.skeletons[i].tracked.any()) for frame in seen)
+        skeletons.append((name, rate_hz(shown)))
     return FoundSource(
         type="qualisys",
         config={"server": host, "port": port},
         title=title,
-        bodies=tuple(
-            (name, rate_hz(sum(bool(f.tracked[i]) for f in seen)))
-            for i, name in enumerate(converter.subjects)
-        ),
-        skeletons=tuple(
-            (name, rate_hz(sum(bool(f.skeletons[i].tracked.any()) for f in seen)))
-            for i, name in enumerate(converter.skeletons)
-        ),
+        bodies=tuple(bodies),
+        skeletons=tuple(skeletons),
     )

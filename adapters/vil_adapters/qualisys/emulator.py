@@ -230,11 +230,11 @@ class QtmEmulator(Emulator):
             config.disabled_bodies,
             local=local,
         )
-        return replace(
-            data,
-            bodies=data.bodies if "6d" in components else None,
-            skeletons=data.skeletons if components & _SKELETONS else None,
-        )
+        if "6d" not in components:
+            data = replace(data, bodies=None)
+        if not components & _SKELETONS:
+            data = replace(data, skeletons=None)
+        return data
 
 
 class _Client(asyncio.Protocol):
@@ -325,11 +325,9 @@ class _Client(asyncio.Protocol):
                 return [self._parameters(set(wanted))]
             case ["getcurrentframe", *wanted] if _COMPONENTS.issuperset(wanted):
                 body = self._emulator.latest(frozenset(wanted))
-                return [
-                    encode_packet(
-                        PacketType.NO_MORE_DATA if body is None else PacketType.DATA, body or b""
-                    )
-                ]
+                if body is None:
+                    return [encode_packet(PacketType.NO_MORE_DATA, b"")]
+                return [encode_packet(PacketType.DATA, body)]
             case ["streamframes", "stop"]:
                 self.wanted = frozenset()
                 self.destination = None

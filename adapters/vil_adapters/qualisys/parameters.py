@@ -88,9 +88,9 @@ def _skeleton(element: ET.Element) -> SkeletonInfo:
     if len({segment.id for segment in segments}) != len(segments):
         raise ValueError("two segments have the same ID")
     scale = float(element.findtext("Scale") or 1.0)
-    return SkeletonInfo(
-        element.get("Name", ""), segments, scale if math.isfinite(scale) and scale > 0.0 else 1.0
-    )
+    if not (math.isfinite(scale) and scale > 0.0):
+        scale = 1.0
+    return SkeletonInfo(element.get("Name", ""), segments, scale)
 
 
 def _segments(element: ET.Element, parent: int | None, depth: int) -> Iterator[QualisysSegment]:

@@ -10,12 +10,12 @@ from typing import Final
 
 from qtm_rt import QRTCommandException
 
-from vil_adapters.common.reports import ExpectedSubjects, ResetReporter
 from vil_adapters.qualisys.codec import DataFrame
 from vil_adapters.qualisys.config import QualisysConfig
 from vil_adapters.qualisys.connection import QualisysConnection, connect, local_address
 from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
+from vil_adapters.sessions.reports import ExpectedSubjects, ResetReporter
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.interfaces.ports import Emit, SourceContext

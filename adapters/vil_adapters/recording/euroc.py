@@ -163,9 +163,10 @@ class EurocMotion:
         tracked = pose is not None
         if pose is None:
             row = int(np.searchsorted(self._t_pose_ns, t_rec_ns, side="right")) - 1
-            pose = (
-                Transform(self._p_m[row], self._q_xyzw[row]) if row >= 0 else Transform.identity()
-            )
+            if row >= 0:
+                pose = Transform(self._p_m[row], self._q_xyzw[row])
+            else:
+                pose = Transform.identity()
         return MotionFrame(
             subjects=self.subjects,
             p_m=pose.p_m[None],

@@ -26,15 +26,17 @@ def _metres(read: Callable[..., MotionFile]) -> _Reader:
     def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
         if unit_m not in (None, 1.0):
             raise ConfigError(f"{path}: this format is in metres. Remove unit_m")
-        return read(path, subject=subject, up_axis="z" if up_axis == "auto" else up_axis)
+        if up_axis == "auto":
+            up_axis = "z"
+        return read(path, subject=subject, up_axis=up_axis)
 
     return reader
 
 
 def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
-    return read_bvh(
-        path, subject=subject, unit_m=unit_m, up_axis="y" if up_axis == "auto" else up_axis
-    )
+    if up_axis == "auto":
+        up_axis = "y"
+    return read_bvh(path, subject=subject, unit_m=unit_m, up_axis=up_axis)
 
 
 def _named(read: Callable[..., MotionFile]) -> _Reader:
@@ -107,13 +109,11 @@ def _recognise(path: Path) -> str:
     if suffix == ".csv":
         with path.open("rb") as stream:
             start = stream.read(64).decode("utf-8-sig", errors="replace")
-        return (
-            "motive-csv"
-            if start.startswith("Format Version")
-            else "nexus-csv"
-            if start.startswith("Traj")
-            else "euroc"
-        )
+        if start.startswith("Format Version"):
+            return "motive-csv"
+        if start.startswith("Traj"):
+            return "nexus-csv"
+        return "euroc"
     if suffix not in by_suffix:
         raise ConfigError(f"{path}: unknown format. Set format to one of {', '.join(FORMATS)}")
     return by_suffix[suffix]

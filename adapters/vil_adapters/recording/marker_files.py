@@ -101,11 +101,10 @@ def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> Mo
         raise ConfigError(f"{path}: {len(frames)} frames, {len(labels)} labels: nothing to play")
     points = np.asarray(frames, dtype=np.float64)
     tracked = (points[:, :, 3] >= 0.0) & np.isfinite(points[:, :, :3]).all(axis=2)
-    p_m = markers_to_room(
-        np.nan_to_num(points[:, :, :3]),
-        _unit_m(path, None, _parameter(reader, "POINT:UNITS"), unit_m),
-        _c3d_up_axis(reader) if up_axis == "auto" else up_axis,
-    )
+    scale_m = _unit_m(path, None, _parameter(reader, "POINT:UNITS"), unit_m)
+    if up_axis == "auto":
+        up_axis = _c3d_up_axis(reader)
+    p_m = markers_to_room(np.nan_to_num(points[:, :, :3]), scale_m, up_axis)
     t_ns = np.rint(np.arange(len(points)) * (NS_PER_S / rate_hz)).astype(np.int64)
     return _recording(path, "c3d", t_ns, labels, p_m, tracked)
 
@@ -154,9 +153,9 @@ def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     ]
     t_ns = increasing_ns(path, cells[:, 1], numbers)
     scale_m = _unit_m(path, 3, unit, unit_m)
-    return _text_markers(
-        path, "trc", t_ns, labels, cells[:, 2:], scale_m, "y" if up_axis == "auto" else up_axis
-    )
+    if up_axis == "auto":
+        up_axis = "y"
+    return _text_markers(path, "trc", t_ns, labels, cells[:, 2:], scale_m, up_axis)
 
 
 def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
@@ -183,15 +182,9 @@ def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionF
     cells = _marker_cells(path, lines[:end], 5, labels, 2, ",")
     t_ns = increasing_ns(path, (cells[:, 0] - cells[0, 0]) / rate_hz, range(6, 6 + len(cells)))
     scale_m = _unit_m(path, 5, unit, unit_m)
-    return _text_markers(
-        path,
-        "nexus-csv",
-        t_ns,
-        labels,
-        cells[:, 2:],
-        scale_m,
-        "z" if up_axis == "auto" else up_axis,
-    )
+    if up_axis == "auto":
+        up_axis = "z"
+    return _text_markers(path, "nexus-csv", t_ns, labels, cells[:, 2:], scale_m, up_axis)
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

@@ -187,15 +187,19 @@ class MotionFile:
         row = int(np.searchsorted(self.t_ns, t_rec_ns, side="right")) - 1
         fraction = self._fraction(row, t_rec_ns - int(self.t_ns[row]))
         p_m, q_xyzw, tracked = self.bodies.between(row, fraction)
+        skeletons = tuple(
+            SkeletonFrame(s.model, *s.bones.between(row, fraction)) for s in self.skeletons
+        )
+        markers = None
+        if self.markers is not None:
+            markers = self.markers.between(row, fraction)
         return MotionFrame(
             subjects=self.subjects,
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(
-                SkeletonFrame(s.model, *s.bones.between(row, fraction)) for s in self.skeletons
-            ),
-            markers=None if self.markers is None else self.markers.between(row, fraction),
+            skeletons=skeletons,
+            markers=markers,
         )
 
     def _fraction(self, row: int, since_ns: int) -> float | None:

@@ -92,9 +92,9 @@ def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Motion
     """
     lines = read_lines(path)
     header = _header(path, lines)
-    scale_m = (
-        METRES.get(header.facts.get("Length Units", "Meters").lower()) if unit_m is None else unit_m
-    )
+    scale_m = unit_m
+    if scale_m is None:
+        scale_m = METRES.get(header.facts.get("Length Units", "Meters").lower())
     if scale_m is None:
         raise wrong(
             path,
@@ -116,7 +116,9 @@ def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Motion
     ]
     t_ns = increasing_ns(path, cells[:, 0], numbers)
     place = {column: i for i, column in enumerate(columns)}
-    sheet = _Sheet(cells, place, scale_m, "y" if up_axis == "auto" else up_axis)
+    if up_axis == "auto":
+        up_axis = "y"
+    sheet = _Sheet(cells, place, scale_m, up_axis)
     rigid = [thing for thing in wanted if thing.kind == "Rigid Body"]
     local = header.facts.get("Coordinate Space", "Global").lower() == "local"
     return MotionFile(
@@ -218,7 +220,9 @@ class _Sheet:
         values = np.where(tracked[..., None], values, 0.0)
         p_m = values[..., 4:] * self.unit_m
         q_xyzw = q_normalize(values[..., :4])
-        return Bodies(*(yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)), tracked)
+        if self.up_axis == "y":
+            p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
+        return Bodies(p_m, q_xyzw, tracked)
 
 
 def _skeletons(things: list[_Thing], sheet: _Sheet, *, local: bool) -> tuple[RecordedSkeleton, ...]:

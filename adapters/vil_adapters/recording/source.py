@@ -42,6 +42,9 @@ class RecordingSource:
     async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         """Play until cancelled; after the end of a recording that does not loop, wait."""
         recording = self.recording
+        markers = 0
+        if recording.markers is not None:
+            markers = len(recording.markers.labels)
         status.facts.update(
             recording=recording.title,
             format=recording.format,
@@ -49,7 +52,7 @@ class RecordingSource:
             duration_s=recording.duration_ns / NS_PER_S,
             subjects=list(recording.subjects),
             skeletons=[model.name for model in recording.skeleton_models],
-            markers=0 if recording.markers is None else len(recording.markers.labels),
+            markers=markers,
             imu=recording.imu is not None,
         )
         if self._config.start == "first_picture" and not self._played:
@@ -103,11 +106,12 @@ class _Pass:
         self._status = status
         self._instants: Iterator[int] = recording.instants()
         self._number = 0
-        # Felt at another speed, the same motion has other rates and forces.
-        self._imu = recording.imu if speed == 1.0 else None
-        self._imu_row = (
-            0 if self._imu is None else int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
-        )
+        self._imu = recording.imu
+        if speed != 1.0:  # felt at another speed, the same motion has other rates and forces
+            self._imu = None
+        self._imu_row = 0
+        if self._imu is not None:
+            self._imu_row = int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
         self._start_ns = now_ns()
         # Bridge time of the first row, for those who compare with the file.
         status.facts["started_ns"] = self._start_ns

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import within_reach
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import (
     ActorKind,
@@ -18,7 +18,12 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
-from vil_bridge.protocols.federation.messages import Description, FrameMessage, Records
+from vil_bridge.protocols.federation.messages import (
+    ActorInfo,
+    Description,
+    FrameMessage,
+    Records,
+)
 
 _TRACKED: Final = list(TrackingState).index(TrackingState.TRACKED)
 _NORM_TOLERANCE: Final = 1e-3
@@ -53,14 +58,7 @@ class FederationConverter:
         self.description = description
         self.untrusted = 0
         self._source = source
-        self._models: list[SkeletonModel | None] = [
-            None
-            if a.skeleton is None
-            else SkeletonModel(
-                a.name, a.skeleton.bones, a.skeleton.parents, a.skeleton.offsets_m, a.skeleton.scale
-            )
-            for a in description.actors
-        ]
+        self._models = [_model_of(actor) for actor in description.actors]
         self._humans = [a.kind is ActorKind.HUMAN for a in description.actors]
         self._binding = _Binding(b"", slice(0), (), 0, ())
 
@@ -121,9 +119,11 @@ class FederationConverter:
                 skeletons.append((model, slice(start, start + count)))
             start += count
         rows = [*rigid, *range(len(actors), len(actors) + len(frame.bones))]
-        every = (
-            slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, dtype=np.intp)
-        )
+        every: slice | npt.NDArray[np.intp]
+        if rows == list(range(len(rows))):
+            every = slice(len(rows))
+        else:
+            every = np.array(rows, dtype=np.intp)
         subjects = tuple(self.description.actors[actor].name for actor in actors[rigid].tolist())
         self._binding = _Binding(key, every, subjects, len(rigid), tuple(skeletons))
         return self._binding
@@ -138,3 +138,12 @@ class FederationConverter:
             p_m[~sound] = 0.0
             q_xyzw[~sound] = (0.0, 0.0, 0.0, 1.0)
         return p_m, q_xyzw, claimed & sound
+
+
+def _model_of(actor: ActorInfo) -> SkeletonModel | None:
+    skeleton = actor.skeleton
+    if skeleton is None:
+        return None
+    return SkeletonModel(
+        actor.name, skeleton.bones, skeleton.parents, skeleton.offsets_m, skeleton.scale
+    )

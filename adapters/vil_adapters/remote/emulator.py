@@ -64,11 +64,10 @@ class RemoteEmulator(Emulator):
     @property
     def counters(self) -> Counter[str]:
         """Return all counters so far, those of the connections included."""
-        return (
-            self.server.counters
-            + self._former
-            + (Counter() if self._link is None else self._link.counters)
-        )
+        counters = self.server.counters + self._former
+        if self._link is not None:
+            counters += self._link.counters
+        return counters
 
     def close(self) -> None:
         """Release the address; the next start binds it again."""

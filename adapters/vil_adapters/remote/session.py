@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.remote.convert import FederationConverter
+from vil_adapters.sessions.reports import DropLog, ResetReporter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorKind, ClockExchange
@@ -124,10 +124,11 @@ class FederationSession:
             self._description_wanted = True
             self._status.counters["undescribed"] += 1
             return
-        if frame.sequence <= self._sequence:
-            self._status.counters[
-                "duplicates" if frame.sequence == self._sequence else "reordered"
-            ] += 1
+        if frame.sequence == self._sequence:
+            self._status.counters["duplicates"] += 1
+            return
+        if frame.sequence < self._sequence:
+            self._status.counters["reordered"] += 1
             return
         if self._sequence >= 0 and frame.sequence != self._sequence + 1:
             self._status.counters["lost"] += frame.sequence - self._sequence - 1

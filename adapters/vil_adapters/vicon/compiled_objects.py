@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_adapters.vicon.object_tracker import LARGEST_RAD, MAX_OBJECTS, REPEATS, ObjectTracker
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects
 from vil_bridge.core.types import BoolArray, SourceFrame

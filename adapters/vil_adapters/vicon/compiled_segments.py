@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_adapters.vicon.segments import Table
 from vil_bridge.core.types import BoolArray
 from vil_bridge.kernel.library import KERNEL

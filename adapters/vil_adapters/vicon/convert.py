@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import within_reach
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_RATE_INFO,
@@ -30,7 +30,7 @@ from vil_adapters.vicon.blocks import (
 )
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.compiled_segments import IS_COMPILED, SegmentRows
-from vil_adapters.vicon.segments import LIGHT_ROW, ROW, Table, decode_segments
+from vil_adapters.vicon.segments import Table, decode_segments, row_type
 from vil_bridge.bodies.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_zup
@@ -164,12 +164,14 @@ class _Scene:
         parents = tuple(parent for _, parent in order)
         offsets = np.zeros((len(order), 3))
         scales = np.ones((len(order), 3))
-        for item in rest if rest is not None else ():
-            if int(item["id"]) in row and np.isfinite(item["p"]).all():
-                offsets[row[int(item["id"])]] = item["p"] * M_PER_MM
-        for item in scale if scale is not None else ():
-            if int(item["id"]) in row and np.isfinite(item["scale"]).all():
-                scales[row[int(item["id"])]] = item["scale"]
+        if rest is not None:
+            for item in rest:
+                if int(item["id"]) in row and np.isfinite(item["p"]).all():
+                    offsets[row[int(item["id"])]] = item["p"] * M_PER_MM
+        if scale is not None:
+            for item in scale:
+                if int(item["id"]) in row and np.isfinite(item["scale"]).all():
+                    scales[row[int(item["id"])]] = item["scale"]
         child = np.array(parents) >= 0
         offsets[child] *= scales[np.array(parents)[child]]
         if self.y_up:
@@ -273,9 +275,13 @@ class ViconConverter:
             ProtocolError: segments or markers are malformed.
         """
         scene = self._scene
-        p_m, q_xyzw, tracked = (
-            self._compiled_poses(blocks) if IS_COMPILED else self._segment_poses(blocks)
-        )
+        if IS_COMPILED:
+            p_m, q_xyzw, tracked = self._compiled_poses(blocks)
+        else:
+            p_m, q_xyzw, tracked = self._segment_poses(blocks)
+        markers: Markers | None = None
+        if self._markers != "none":
+            markers = self._marker_positions(blocks)
         return SourceFrame(
             source=self._source,
             frame_number=number,
@@ -291,7 +297,7 @@ class ViconConverter:
                     for s in scene.skeletons
                 ]
             ),
-            markers=None if self._markers == "none" else self._marker_positions(blocks),
+            markers=markers,
             latency_ns=latency_ns,
         )
 
@@ -302,7 +308,7 @@ class ViconConverter:
         bodies = blocks.get(kind, ())
         rows = self._rows
         if rows is None or not rows.convert(bodies, light=light):
-            table = decode_segments(bodies, LIGHT_ROW if light else ROW)
+            table = decode_segments(bodies, row_type(kind))
             rows = self._rows = SegmentRows(
                 table,
                 self._scene.slots(table),
@@ -325,8 +331,8 @@ class ViconConverter:
         A segment that is missing is not tracked.
         """
         light = LIGHTWEIGHT_SEGMENTS.type in blocks
-        kind, row = (LIGHTWEIGHT_SEGMENTS.type, LIGHT_ROW) if light else (GLOBAL_SEGMENTS.type, ROW)
-        table = decode_segments(blocks.get(kind, ()), row)
+        kind = LIGHTWEIGHT_SEGMENTS.type if light else GLOBAL_SEGMENTS.type
+        table = decode_segments(blocks.get(kind, ()), row_type(kind))
         binding = self._bind(table)
         self.undescribed = len(table) - len(binding.rows)
         if self.undescribed:
@@ -337,9 +343,10 @@ class ViconConverter:
         tracked = np.zeros(count, dtype=np.bool_)
         q[:, 3] = 1.0
         p_read = table["p"].astype(np.float64) * M_PER_MM
-        q_read, good = (
-            _rotvec_attitudes(table["rotvec"]) if light else _matrix_attitudes(table["R"])
-        )
+        if light:
+            q_read, good = _rotvec_attitudes(table["rotvec"])
+        else:
+            q_read, good = _matrix_attitudes(table["R"])
         good &= within_reach(p_read)
         self.invalid = len(good) - int(np.count_nonzero(good))
         slots = binding.slots
@@ -356,7 +363,8 @@ class ViconConverter:
                 parents = skeleton.model.parents
                 p_m[bones], q[bones] = local_to_global(p_m[bones], q[bones], parents)
                 tracked[bones] = trusted_below(tracked[bones], parents)
-        p_m, q = yup_to_zup(p_m, q) if self._scene.y_up else (p_m, q)
+        if self._scene.y_up:
+            p_m, q = yup_to_zup(p_m, q)
         return p_m, q, tracked
 
     def _bind(self, table: Table) -> _Binding:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from vil_adapters.common.discovery import SubjectRates, ask_each
+from vil_adapters.sessions.discovery import SubjectRates, ask_each
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.errors import SourceUnavailable

@@ -90,11 +90,9 @@ class BlockGenerator:
 
     def recons(self, markers: Markers) -> tuple[Table, Table]:
         """Return the labeled and unlabeled markers that are seen, in the server's axes."""
-        p = (
-            np.asarray(zup_to_yup(markers.p_m, np.zeros((len(markers.p_m), 4)))[0])
-            if self.y_up
-            else markers.p_m
-        )
+        p = markers.p_m
+        if self.y_up:
+            p = np.asarray(zup_to_yup(p, np.zeros((len(p), 4)))[0])
         named = [
             i
             for i, label in enumerate(markers.labels)
@@ -160,11 +158,9 @@ class BlockGenerator:
 
     def _rest(self, model: SkeletonModel) -> SubjectRows:
         rest = np.zeros(len(model.bones), POSE)
-        offsets = (
-            zup_to_yup(model.offsets_m, np.zeros((len(rest), 4)))[0]
-            if self.y_up
-            else model.offsets_m
-        )
+        offsets = model.offsets_m
+        if self.y_up:
+            offsets = zup_to_yup(offsets, np.zeros((len(rest), 4)))[0]
         child = (np.array(model.parents) >= 0)[:, None]
         rest["id"] = np.arange(1, len(rest) + 1)
         rest["p"] = np.where(child, offsets / model.scale, offsets) / M_PER_MM
@@ -251,11 +247,9 @@ class EncodedFrame:
         parts = [(seen.p_m, seen.q_xyzw)]
         for skeleton in seen.skeletons:
             pose = skeleton.p_m, skeleton.q_xyzw
-            parts.append(
-                pose
-                if kind == GLOBAL_SEGMENTS.type
-                else global_to_local(*pose, skeleton.model.parents)
-            )
+            if kind != GLOBAL_SEGMENTS.type:
+                pose = global_to_local(*pose, skeleton.model.parents)
+            parts.append(pose)
         p: FloatArray = np.concatenate([p for p, _ in parts])
         q: FloatArray = np.concatenate([q for _, q in parts])
         tracked = np.concatenate((seen.tracked, *(s.tracked for s in seen.skeletons)))

@@ -127,9 +127,10 @@ class _Dssdk:
         q_xyzw, q_occluded = self._ask(
             self._client.GetSegmentGlobalRotationQuaternion, subject, name
         )
-        return NativeSegment(
-            subject, name, parent, None if p_occluded or q_occluded else (p_mm, q_xyzw)
-        )
+        pose: tuple[Sequence[float], Sequence[float]] | None = None
+        if not p_occluded and not q_occluded:
+            pose = (p_mm, q_xyzw)
+        return NativeSegment(subject, name, parent, pose)
 
 
 class _Pyvicon:
@@ -199,8 +200,11 @@ def encode_frame(frame: NativeFrame) -> bytes:
         table["subject"], table["id"] = [r[0] for r in rows], [r[1] for r in rows]
         table["p"] = [r[2] for r in rows]
         table["R"] = q_to_matrix(q_normalize(np.array([r[3] for r in rows], dtype=np.float64)))
+    period_ticks = 0
+    if frame.rate_hz > 0.0:
+        period_ticks = round(TICKS_PER_S / frame.rate_hz)
     return encode_packet(
-        STREAM_INFO.encode(round(TICKS_PER_S / frame.rate_hz) if frame.rate_hz > 0.0 else 0),
+        STREAM_INFO.encode(period_ticks),
         *infos,
         FRAME_INFO.encode((frame.number - 1) % (1 << 32)),
         LATENCY_INFO.encode((LatencySample("Total", frame.latency_s),)),

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.common.plausible_range import within_reach
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ObjectBlock, q_from_euler_xyz
 from vil_bridge.core.clock import NS_PER_S

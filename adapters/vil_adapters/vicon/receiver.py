@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
-from vil_adapters.common.reports import DropLog, ExpectedSubjects, ResetReporter
+from vil_adapters.sessions.frame_order import DROPPED, FrameOrder, FrameVerdict
+from vil_adapters.sessions.reports import DropLog, ExpectedSubjects, ResetReporter
 from vil_adapters.vicon.blocks import (
     DYNAMIC,
     FRAME_INFO,
@@ -104,9 +104,9 @@ class FrameClock:
         """
         last = self._last
         before_ns = self._last_arrival_ns
-        verdict = (
-            FrameVerdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
-        )
+        verdict = FrameVerdict.NEW
+        if self._order is not None:
+            verdict = self._order.judge(frame_id, t_arrival_ns)
         if frame_id == last and ticks == self.period_ticks:
             return FrameVerdict.DUPLICATE
         if verdict in DROPPED:
@@ -271,8 +271,11 @@ class ViconReceiver:
         if t_arrival_ns - self._facts_ns > _FACTS_PERIOD_NS:
             self._facts_ns = t_arrival_ns
             shortest_ns = self.pings.shortest_ns
+            ping_ms: float | None = None
+            if shortest_ns is not None:
+                ping_ms = shortest_ns / NS_PER_MS
             self._status.facts.update(_stream_facts(blocks, self.clock.period_ticks))
-            self._status.facts["ping_ms"] = None if shortest_ns is None else shortest_ns / NS_PER_MS
+            self._status.facts["ping_ms"] = ping_ms
 
     def malformed(self, what: str, error: ProtocolError) -> None:
         """Count it, log the first."""
@@ -295,7 +298,9 @@ def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:
     Raises:
         ProtocolError: a block is malformed.
     """
-    facts: dict[str, Any] = {"frame_rate_hz": TICKS_PER_S / ticks if ticks else None}
+    facts: dict[str, Any] = {"frame_rate_hz": None}
+    if ticks:
+        facts["frame_rate_hz"] = TICKS_PER_S / ticks
     facts["latency_ms"] = {s.name: s.seconds * _MS_PER_S for s in LATENCY_INFO.first(blocks) or ()}
     rates = FRAME_RATE_INFO.first(blocks)
     if rates:

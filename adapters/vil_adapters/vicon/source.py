@@ -7,8 +7,8 @@ import socket
 from ipaddress import IPv4Address
 from typing import Final
 
-from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.servers import find, route, trouble_text
+from vil_adapters.sessions.callbacks import guarded
+from vil_adapters.sessions.servers import find, route, trouble_text
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_INFO,
@@ -363,13 +363,17 @@ class ViconSource:
             self.name, converter, config.subjects, emit, status, datagrams=multicast
         )
         receiver.emitted_ns = now_ns()
+        mode: str = config.mode
+        if multicast:
+            mode = "multicast"
         while True:
             tried_ns = now_ns()
             address = await find(config.server, config.port)
+            interface: str = config.interface
+            if interface == "auto":
+                interface = route(address)
             status.facts.update(
-                address=f"{address[0]}:{address[1]}",
-                interface=route(address) if config.interface == "auto" else config.interface,
-                mode="multicast" if multicast else config.mode,
+                address=f"{address[0]}:{address[1]}", interface=interface, mode=mode
             )
             try:
                 link = await connect(address, config.interface, _CONNECT_TIMEOUT_S)
@@ -398,7 +402,9 @@ class ViconSource:
     def _report_silence(self, receiver: ViconReceiver, status: Status, trouble: str) -> None:
         if now_ns() - receiver.emitted_ns <= _WAITING_NS:
             return
-        via = f" via interface {interface}" if (interface := status.facts.get("interface")) else ""
+        via = ""
+        if interface := status.facts.get("interface"):
+            via = f" via interface {interface}"
         status.waiting(
             f"no frames from {status.facts['address']}{via} ({trouble}): does Tracker, "
             "Nexus or Shogun run there with "

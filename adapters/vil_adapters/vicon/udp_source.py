@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vil_adapters.common.frame_order import FrameFilter, FrameVerdict
-from vil_adapters.common.udp_listener import UdpListener
+from vil_adapters.sessions.frame_order import FrameFilter, FrameVerdict
+from vil_adapters.sessions.udp_listener import UdpListener
 from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, read_objects
 from vil_adapters.vicon.config import TrackerUdpConfig
 from vil_bridge.core.types import SourceFrame

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_adapters.vrpn.convert import VrpnFrame
 from vil_adapters.vrpn.tracker_table import MAX_SUBJECTS, UNKNOWN, PoseVerdict
 from vil_bridge.core.types import SourceFrame

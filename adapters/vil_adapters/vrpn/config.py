@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from vil_adapters.common.server_config import MocapServerConfig
 from vil_adapters.emulation.emulator import REAL_LATENCY_MS
+from vil_adapters.sessions.server_config import MocapServerConfig
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import StrictModel
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.vrpn.codec import TrackerPose
@@ -39,7 +39,9 @@ class VrpnFrame:
         """
         p_m = p * self.scale_m
         q_xyzw = q_normalize(q_xyzw)
-        return yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)
+        if self.up_axis == "y":
+            p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
+        return p_m, q_xyzw
 
     def from_room(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Invert :meth:`to_room` for unit quaternions."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from vil_adapters.common.discovery import ask_each
+from vil_adapters.sessions.discovery import ask_each
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import connect
 from vil_adapters.vrpn.convert import subject_name

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
-from vil_adapters.common.reports import ResetReporter, missing_names
+from vil_adapters.sessions.reports import ResetReporter, missing_names
 from vil_adapters.vrpn.compiled_table import IS_COMPILED, CompiledTrackerTable
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import call_back, connect, explain
@@ -136,11 +136,9 @@ class VrpnSession:
     def check(self, t_ns: int, link: VrpnConnection) -> str:
         """Ping a silent server; return why the connection is dead, empty while it is not."""
         if self._incoming.version is None:
-            return (
-                "accepts connections but sends nothing"
-                if t_ns - self._connected_ns > _GREETING_NS
-                else ""
-            )
+            if t_ns - self._connected_ns > _GREETING_NS:
+                return "accepts connections but sends nothing"
+            return ""
         device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
         if device is None or t_ns - self._received_ns < _PING_AFTER_NS:
             return ""
@@ -150,11 +148,9 @@ class VrpnSession:
                 self._outgoing.describe((device,), (PING,))
                 + self._outgoing.message(device, PING, t_ns)
             )
-        return (
-            "fell silent: is it hung, or the network cut?"
-            if t_ns - self._received_ns > _DEAD_AFTER_NS
-            else ""
-        )
+        if t_ns - self._received_ns > _DEAD_AFTER_NS:
+            return "fell silent: is it hung, or the network cut?"
+        return ""
 
     # --- messages ---------------------------------------------------------------------------------
 

@@ -371,13 +371,11 @@ def _fine_human() -> Asset:
     realistic one.
     """
     asset = figure()
-    nodes = tuple(
-        replace(
-            node, primitives=tuple(_refined(part, _WALKER_TRIANGLES) for part in node.primitives)
-        )
-        for node in asset.nodes
-    )
-    return replace(asset, nodes=nodes)
+    nodes = []
+    for node in asset.nodes:
+        primitives = tuple(_refined(part, _WALKER_TRIANGLES) for part in node.primitives)
+        nodes.append(replace(node, primitives=primitives))
+    return replace(asset, nodes=tuple(nodes))
 
 
 def _refined(part: Primitive, count: int) -> Primitive:

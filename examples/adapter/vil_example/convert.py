@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_adapters.common.plausible_range import within_reach
+from vil_adapters.sessions.plausible_range import within_reach
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import MotionFrame, SourceFrame
 from vil_example.codec import StreamedBody, StreamedFrame

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vil_adapters.common.frame_order import FrameFilter
-from vil_adapters.common.udp_listener import UdpListener
+from vil_adapters.sessions.frame_order import FrameFilter
+from vil_adapters.sessions.udp_listener import UdpListener
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.interfaces.ports import Emit, SourceContext
 from vil_bridge.runtime.supervisor import Status

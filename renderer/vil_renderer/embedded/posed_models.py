@@ -80,10 +80,9 @@ class PosedGroup:
         """Return groups of one asset as one."""
         if len(groups) == 1:
             return groups[0]
-        layers, lights, capsules = (
-            list(chain.from_iterable(getattr(group, name) for group in groups))
-            for name in ("layers", "joint_light", "capsules")
-        )
+        morphs: Sequence[Mapping[int, FloatArray]] | None = None
+        if any(g.morphs for g in groups):
+            morphs = list(chain.from_iterable(g.every_morph() for g in groups))
         return cls(
             groups[0].asset,
             tuple(chain.from_iterable(g.names for g in groups)),
@@ -92,12 +91,10 @@ class PosedGroup:
             list(chain.from_iterable(g.bodies for g in groups)),
             np.concatenate([g.p_m for g in groups]),
             np.concatenate([g.half_size_m for g in groups]),
-            layers,
-            lights,
-            capsules,
-            list(chain.from_iterable(g.every_morph() for g in groups))
-            if any(g.morphs for g in groups)
-            else None,
+            list(chain.from_iterable(g.layers for g in groups)),
+            list(chain.from_iterable(g.joint_light for g in groups)),
+            list(chain.from_iterable(g.capsules for g in groups)),
+            morphs,
         )
 
     def every_morph(self) -> Sequence[Mapping[int, FloatArray]]:
@@ -177,10 +174,8 @@ class PosedModels(Sequence[Posed]):
     @cached_property
     def rows(self) -> dict[str, int]:
         """Place of each model in the sequence, by name."""
-        return {
-            name: i
-            for i, name in enumerate(chain.from_iterable(group.names for group in self.groups))
-        }
+        names = chain.from_iterable(group.names for group in self.groups)
+        return {name: i for i, name in enumerate(names)}
 
     @cached_property
     def p_m(self) -> FloatArray:

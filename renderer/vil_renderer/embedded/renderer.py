@@ -118,9 +118,13 @@ class EmbeddedRenderer:
         depth_reach_m: float = FULL_SCALE_M,
         baked: bool = False,
     ) -> None:
-        requested = profile if isinstance(profile, Profile) else profile_named(profile)
         self._depth_reach_m = depth_reach_m
-        self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
+        self._profiles: Mapping[str, Profile] = PROFILES
+        if isinstance(profile, Profile):
+            requested = profile
+            self._profiles = {profile.name: profile}
+        else:
+            requested = profile_named(profile)
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self._static = StaticScene(self.scene, baked=baked)
         self._actors, self._moving = _models(self.scene)
@@ -230,7 +234,7 @@ class EmbeddedRenderer:
             self._set_light(snapshot.lighting)
             self._set_weather(self.weather(snapshot))
             for batch in view_batches(views, groups.values(), early=self._opengl.readback.early):
-                passes = [tuple(views[i] for i in members) for members in batch]
+                passes = [_views_at(views, members) for members in batch]
                 pictures = self._draw(passes, [seen[members[0]] for members in batch], posed, shade)
                 for pixels, members in zip(pictures, batch, strict=True):
                     made.update({i: pixels[views[i].modality] for i in members})
@@ -241,8 +245,10 @@ class EmbeddedRenderer:
 
     def weather(self, snapshot: WorldSnapshot) -> Weather:
         """Return the weather at a snapshot."""
-        found = None if snapshot.lighting is None else snapshot.lighting.weather
-        return self.scene.weather if found is None else found
+        lighting = snapshot.lighting
+        if lighting is None or lighting.weather is None:
+            return self.scene.weather
+        return lighting.weather
 
     def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return all moving models at a snapshot, and update the ray world to it.
@@ -341,21 +347,31 @@ class EmbeddedRenderer:
         camera = view.camera
         exposure = self._exposures.get(camera.name) or AutoExposure()
         shown = posed.shown(view.hide, view.layer)
-        interval_ns = None if seen is None else view.t_pose_ns - seen.t_ns
+        before: PosedModels | None = None
+        previous: Transform | None = None
+        before_ns = view.t_pose_ns
+        interval_ns: int | None = None
+        if seen is not None:
+            before = seen.posed
+            previous = seen.T_world_camera
+            before_ns = seen.t_ns
+            interval_ns = view.t_pose_ns - seen.t_ns
+        gain = 2.0**camera.effects.exposure_ev
+        if camera.effects.auto_exposure:
+            gain *= exposure.gain
         return ViewRequest(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
             outputs=outputs_needed(camera, {view.modality for view in views}),
             shown=shown,
-            before=None if seen is None else seen.posed,
-            previous=None if seen is None else seen.T_world_camera,
+            before=before,
+            previous=previous,
             layer=view.layer,
             alpha=any(view.modality is Modality.RGBA for view in views),
-            gain=2.0**camera.effects.exposure_ev
-            * (exposure.gain if camera.effects.auto_exposure else 1.0),
+            gain=gain,
             blobs=shade.of(shown),
             t_ns=view.t_pose_ns,
-            before_ns=view.t_pose_ns if seen is None else seen.t_ns,
+            before_ns=before_ns,
             open_s=open_time_s(camera.effects, interval_ns),
         )
 
@@ -479,9 +495,15 @@ class EmbeddedRenderer:
 
 def _models(scene: Scene) -> tuple[ActorModels, MovingObjects | None]:
     """Return the models of actors, and of objects that move if there are any."""
-    return ActorModels(scene), MovingObjects(scene) if any(
-        o.movable for o in scene.objects
-    ) else None
+    actors = ActorModels(scene)
+    if not any(thing.movable for thing in scene.objects):
+        return actors, None
+    return actors, MovingObjects(scene)
+
+
+def _views_at(views: Sequence[View], members: Sequence[int]) -> tuple[View, ...]:
+    """Return the views at some places of a request."""
+    return tuple(views[i] for i in members)
 
 
 def _pass_key(view: View) -> tuple[object, ...]:

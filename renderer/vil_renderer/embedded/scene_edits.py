@@ -126,9 +126,10 @@ class EditedScene:
         now = self._with(fallen(state, t_ns) for state in self._states.values())
         falling = {state.name for state in self._falling if t_ns < state.way[-1].t_ns}
         rows = [object_row(thing, t_ns, movable=thing.name not in fixed) for thing in now.objects]
-        return [
-            msgspec.structs.replace(row, moves=True) if row.name in falling else row for row in rows
-        ]
+        for index, row in enumerate(rows):
+            if row.name in falling:
+                rows[index] = msgspec.structs.replace(row, moves=True)
+        return rows
 
     def _take_out(self, gone: frozenset[str], before: frozenset[str]) -> None:
         """Draw the scene without some of its own objects.

@@ -92,11 +92,9 @@ class _Surfaces:
 
     def at_least_m(self, p_m: FloatArray) -> float:
         """Return a distance that no surface is nearer than; infinity where there is none."""
-        return (
-            math.dist(p_m.tolist(), self.middle_m.tolist()) - self.reach_m
-            if len(self.corners_m)
-            else math.inf
-        )
+        if not len(self.corners_m):
+            return math.inf
+        return math.dist(p_m.tolist(), self.middle_m.tolist()) - self.reach_m
 
     def clearance_m(self, p_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface."""

@@ -334,13 +334,17 @@ def _numbers(message: PoseMessage) -> Iterator[float]:
 def _extension_numbers(vil: PoseExtension) -> Iterator[float]:
     for camera in vil.cameras:
         yield camera.fov
-        yield 0.0 if camera.reach is UNSET else camera.reach
-        yield from () if camera.pinhole is UNSET else camera.pinhole
-        yield from () if camera.distortion is UNSET else camera.distortion.coefficients
+        if camera.reach is not UNSET:
+            yield camera.reach
+        if camera.pinhole is not UNSET:
+            yield from camera.pinhole
+        if camera.distortion is not UNSET:
+            yield from camera.distortion.coefficients
         if camera.effects is not UNSET:
             yield from msgspec.structs.astuple(camera.effects)
     if vil.lighting is not UNSET:
-        yield 0.0 if vil.lighting.time is UNSET else vil.lighting.time
+        if vil.lighting.time is not UNSET:
+            yield vil.lighting.time
         for lamp in vil.lighting.lamps.values():
             yield from (lamp.power, *lamp.colour)
         if vil.lighting.weather is not UNSET:
@@ -355,7 +359,8 @@ def _extension_numbers(vil: PoseExtension) -> Iterator[float]:
 
 def _answer_numbers(header: ImageHeader) -> Iterator[float]:
     yield header.camDepthScale
-    yield 0.0 if header.lidarReturn is None else header.lidarReturn
+    if header.lidarReturn is not None:
+        yield header.lidarReturn
     yield from chain.from_iterable(landmark.position for landmark in header.landmarksInView)
     if header.vil is not UNSET and header.vil.near is not UNSET:
         yield from chain.from_iterable(

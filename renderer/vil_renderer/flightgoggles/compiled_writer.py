@@ -113,11 +113,10 @@ class CompiledPoseWriter(PoseWriter):
         if not request.views:
             return super().message(request)
         snapshot = request.snapshot
-        block = (
-            snapshot
-            if isinstance(snapshot, BlockSnapshot) and snapshot.poses is not None
-            else _block(snapshot)
-        )
+        if isinstance(snapshot, BlockSnapshot) and snapshot.poses is not None:
+            block = snapshot
+        else:
+            block = _block(snapshot)
         assert block.poses is not None, "it is a block"
         if not block.states or any(block.skeletons):
             return self._structured(request)
@@ -137,13 +136,16 @@ class CompiledPoseWriter(PoseWriter):
 
     def _key(self, request: RenderRequest, block: BlockSnapshot) -> tuple[object, ...]:
         """Return what messages of one form share."""
-        table = block.table if block is request.snapshot else None
         views = tuple(
             (id(v.camera), v.modality, v.due, v.collision, v.hide, v.layer, v.reach_m)
             for v in request.views
         )
-        lost = tuple(state is _LOST for state in block.states) if _LOST in block.states else ()
-        known = id(table) if table is not None else block.table
+        lost: tuple[bool, ...] = ()
+        if _LOST in block.states:
+            lost = tuple(state is _LOST for state in block.states)
+        known: object = block.table
+        if block is request.snapshot and block.table is not None:
+            known = id(block.table)
         return known, lost, views, id(request.snapshot.lighting), len(self._known)
 
     def _template(self, request: RenderRequest, block: BlockSnapshot) -> _Template:

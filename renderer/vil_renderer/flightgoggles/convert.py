@@ -166,7 +166,7 @@ class PoseWriter:
         """
         due = [set(view.hide) for view in views if view.due]
         hidden = set[str]().union(*due)
-        disputed = {name for name in hidden if not all(name in hide for hide in due)}
+        disputed = hidden - hidden.intersection(*due)
         self.disputed.update(a.name for a in actors if a.name in disputed and self._prefab(a))
         return hidden
 
@@ -290,35 +290,39 @@ def _write_cameras(views: Sequence[View]) -> list[FlightGogglesCamera]:
 
 def _extended_camera(view: View) -> ExtendedCamera:
     camera = view.camera
-    return ExtendedCamera(
+    extended = ExtendedCamera(
         width=camera.width_px,
         height=camera.height_px,
         fov=math.degrees(camera.fov_y_rad),
         modality=view.modality,
         hide=list(view.hide),
         layer=view.layer,
-        pinhole=UNSET if camera.pinhole_px is None else camera.pinhole_px,
-        distortion=UNSET
-        if camera.distortion is None
-        else DistortionMessage(
-            model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)
-        ),
-        effects=UNSET if camera.effects == NO_EFFECTS else EffectsMessage(**asdict(camera.effects)),
         reach=view.reach_m or UNSET,
     )
+    if camera.pinhole_px is not None:
+        extended.pinhole = camera.pinhole_px
+    if camera.distortion is not None:
+        extended.distortion = DistortionMessage(
+            model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)
+        )
+    if camera.effects != NO_EFFECTS:
+        extended.effects = EffectsMessage(**asdict(camera.effects))
+    return extended
 
 
 def _write_lighting(lighting: Lighting | None) -> LightingMessage | UnsetType:
     if lighting is None:
         return UNSET
-    return LightingMessage(
-        time=UNSET if lighting.time_of_day_h is None else lighting.time_of_day_h,
-        lamps={
-            name: LampMessage(power=lamp.power, colour=lamp.colour)
-            for name, lamp in lighting.lamps.items()
-        },
-        weather=UNSET if lighting.weather is None else _write_weather(lighting.weather),
-    )
+    lamps = {
+        name: LampMessage(power=lamp.power, colour=lamp.colour)
+        for name, lamp in lighting.lamps.items()
+    }
+    message = LightingMessage(lamps=lamps)
+    if lighting.time_of_day_h is not None:
+        message.time = lighting.time_of_day_h
+    if lighting.weather is not None:
+        message.weather = _write_weather(lighting.weather)
+    return message
 
 
 def _write_weather(weather: Weather) -> WeatherMessage:
@@ -354,16 +358,23 @@ def read_answer(
             )
         elif view.due:
             images.append(RenderedImage(view, pixels, picture.valid))
-    missed = header.lidarReturn is None or header.lidarReturn >= NO_RETURN_M
+    range_m = header.lidarReturn
+    if range_m is not None and range_m >= NO_RETURN_M:
+        range_m = None
+    render_ns: int | None = None
+    near: tuple[NearSurface, ...] | None = None
+    if header.vil is not UNSET:
+        render_ns = header.vil.render_ns
+        near = _read_surfaces(header.vil.near, request)
     frame = RenderedFrame(
         request=request,
         t_image_ns=t_image_ns,
         images=tuple(images),
         collision=header.hasCameraCollision,
         landmarks=tuple([_read_landmark(mark, first) for mark in header.landmarksInView]),
-        range_m=None if missed else header.lidarReturn,
-        render_ns=None if header.vil is UNSET else header.vil.render_ns,
-        near=None if header.vil is UNSET else _read_surfaces(header.vil.near, request),
+        range_m=range_m,
+        render_ns=render_ns,
+        near=near,
         tone_curve=header.vil is not UNSET and bool(header.vil.info.get(TONE_CURVE)),
     )
     return frame, problems

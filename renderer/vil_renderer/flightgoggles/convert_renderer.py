@@ -127,13 +127,17 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
     )
     views = []
     for i, camera in enumerate(cameras):
-        extended = _plain_camera(message, camera) if vil is UNSET else vil.cameras[i]
-        modality = _MODALITIES.get(extended.modality)
+        if vil is UNSET:
+            extended = _plain_camera(message, camera)
+            modality = _MODALITIES.get(extended.modality)
+            name = camera.ID
+        else:
+            extended = vil.cameras[i]
+            modality = _MODALITIES.get(extended.modality)
+            name = _camera_name(camera.ID, modality)
         views.append(
             View(
-                camera=_camera_model(
-                    camera.ID if vil is UNSET else _camera_name(camera.ID, modality), extended
-                ),
+                camera=_camera_model(name, extended),
                 modality=modality or Modality.RGB,
                 T_world_camera=Transform(p_m[i], q_xyzw[i]),
                 t_pose_ns=t_ns,
@@ -183,16 +187,23 @@ def _plain_camera(message: PoseMessage, camera: FlightGogglesCamera) -> Extended
 
 
 def _camera_model(name: str, extended: ExtendedCamera) -> CameraModel:
+    pinhole_px: tuple[float, float, float, float] | None = None
+    if extended.pinhole is not UNSET:
+        pinhole_px = extended.pinhole
+    distortion: Distortion | None = None
+    if extended.distortion is not UNSET:
+        distortion = _read_distortion(extended.distortion)
+    effects = NO_EFFECTS
+    if extended.effects is not UNSET:
+        effects = Effects(**msgspec.structs.asdict(extended.effects))
     return CameraModel(
         name,
         extended.width,
         extended.height,
         math.radians(extended.fov),
-        None if extended.pinhole is UNSET else extended.pinhole,
-        None if extended.distortion is UNSET else _read_distortion(extended.distortion),
-        NO_EFFECTS
-        if extended.effects is UNSET
-        else Effects(**msgspec.structs.asdict(extended.effects)),
+        pinhole_px,
+        distortion,
+        effects,
     )
 
 
@@ -211,9 +222,10 @@ def _read_lighting(message: LightingMessage | UnsetType) -> Lighting | None:
     if message is UNSET:
         return None
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in message.lamps.items()}
-    return Lighting(
-        None if message.time is UNSET else message.time, lamps, _read_weather(message.weather)
-    )
+    time_of_day_h: float | None = None
+    if message.time is not UNSET:
+        time_of_day_h = message.time
+    return Lighting(time_of_day_h, lamps, _read_weather(message.weather))
 
 
 def _read_weather(message: WeatherMessage | UnsetType) -> Weather | None:
@@ -224,7 +236,9 @@ def _read_weather(message: WeatherMessage | UnsetType) -> Weather | None:
 
 
 def _camera_name(camera_id: str, modality: Modality | None) -> str:
-    return camera_id if modality in (None, Modality.RGB) else camera_id.removesuffix(f"/{modality}")
+    if modality in (None, Modality.RGB):
+        return camera_id
+    return camera_id.removesuffix(f"/{modality}")
 
 
 def _read_objects(message: PoseMessage) -> tuple[ActorState, ...]:

@@ -260,7 +260,8 @@ def _event_cameras(vehicle: VehicleMessage) -> Sequence[EventCameraMessage]:
 def _numbers(message: SceneMessage) -> Iterator[float]:
     objects: list[FlightmareObject] = []
     for some in (message.objects, message.static_objects, message.dynamic_objects):
-        objects += () if some is UNSET else some
+        if some is not UNSET:
+            objects += some
     for thing in objects:
         yield from (*thing.position, *thing.rotation, *thing.size)
     for vehicle in message.vehicles:

@@ -6,7 +6,7 @@ The renderer's side is :mod:`convert_renderer`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,19 +118,18 @@ class SceneWriter:
             if camera.name not in cameras:
                 cameras[camera.name] = (camera, set())
                 on.setdefault(_carrier(view, vehicles), []).append(camera.name)
-            cameras[camera.name][1].update(
-                [_LAYER_OF[view.modality]] if view.modality in _LAYER_OF else []
-            )
+            if view.modality in _LAYER_OF:
+                cameras[camera.name][1].add(_LAYER_OF[view.modality])
         bare = [name for name in vehicles if name not in on]
         # The vehicle in the middle gives the layers their size, so that it must have a camera.
         middle = (len(bare) + len(on)) // 2
         order = [*bare[:middle], *on, *bare[middle:]]
-        return SceneSetup(
-            tuple(
-                (name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ())))
-                for name in order
-            )
-        )
+        carriers = []
+        for name in order:
+            carried = [cameras[camera] for camera in on.get(name, ())]
+            fixed = tuple((model, frozenset(layers)) for model, layers in carried)
+            carriers.append((name, fixed))
+        return SceneSetup(tuple(carriers))
 
     def message(
         self, setup: SceneSetup, request: RenderRequest, stamp: int | None = None
@@ -143,19 +142,22 @@ class SceneWriter:
         modern = self._dialect is Dialect.V2022
         # The program of 2022 stops at an object that was not in its settings.
         objects = self._objects(request, grow=stamp is None or not modern)
-        number = UNSET if stamp is None else stamp
-        return SceneMessage(
-            scene_id=self._scene_id,
-            frame_id=UNSET if agile else number,
-            ntime=number if agile else UNSET,
-            vehicles=self._vehicles(setup, request),
-            objects=UNSET if modern else objects,
-            static_objects=[] if modern else UNSET,
-            dynamic_objects=objects if modern else UNSET,
-            render_offset=(0.0, 0.0, 0.0) if modern else UNSET,
-            object_csv=self._object_csv if modern else UNSET,
-            vil=1,
+        message = SceneMessage(
+            scene_id=self._scene_id, vehicles=self._vehicles(setup, request), vil=1
         )
+        if stamp is not None:
+            if agile:
+                message.ntime = stamp
+            else:
+                message.frame_id = stamp
+        if modern:
+            message.static_objects = []
+            message.dynamic_objects = objects
+            message.render_offset = (0.0, 0.0, 0.0)
+            message.object_csv = self._object_csv
+        else:
+            message.objects = objects
+        return message
 
     def _vehicles(self, setup: SceneSetup, request: RenderRequest) -> list[VehicleMessage]:
         actors = {a.name: a for a in request.snapshot.actors}
@@ -193,21 +195,27 @@ class SceneWriter:
         self, index: int, model: CameraModel, layers: frozenset[Layer], T_body_optical: Transform
     ) -> FlightmareCamera:
         enabled = [layer in layers for layer in (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW)]
-        agile = self._dialect is Dialect.AGILE_AUTONOMY
-        # Depth is the first layer of agile-autonomy, whatever its name.
-        names: list[str] = [*_AGILE_LAYERS[: 2 if enabled[1] else 1 if enabled[0] else 0]]
-        return FlightmareCamera(
+        camera = FlightmareCamera(
             ID=model.name,
             width=model.width_px,
             height=model.height_px,
             fov=math.degrees(model.fov_y_rad),
             T_BC=matrix_to_unity(T_body_optical @ _T_OPTICAL_CAMERA),
             outputIndex=index,
-            nearClipPlane=UNSET if agile else [_NEAR_M] * 4,
-            farClipPlane=UNSET if agile else list(_FAR_M),
-            enabledLayers=UNSET if agile else enabled,
-            post_processing=names if agile else UNSET,
         )
+        if self._dialect is Dialect.AGILE_AUTONOMY:
+            # Depth is the first layer of agile-autonomy, whatever its name.
+            count = 0
+            if enabled[1]:
+                count = 2
+            elif enabled[0]:
+                count = 1
+            camera.post_processing = [*_AGILE_LAYERS[:count]]
+        else:
+            camera.nearClipPlane = [_NEAR_M] * 4
+            camera.farClipPlane = list(_FAR_M)
+            camera.enabledLayers = enabled
+        return camera
 
     def _objects(self, request: RenderRequest, grow: bool) -> list[FlightmareObject]:
         hidden = set[str]().union(*(view.hide for view in request.views if view.due))
@@ -297,13 +305,18 @@ def read_frame(
             images.append(RenderedImage(view, picture))
     checked = {view.camera.name for view in request.views if view.collision and view.due}
     hit = any(
-        state.collision and any(camera.ID in checked for camera in vehicle.cameras)
+        state.collision and _carries_any(vehicle, checked)
         for state, vehicle in zip(header.pub_vehicles, vehicles, strict=True)
     )
     render_ns = None if header.vil is UNSET else header.vil.render_ns
     return RenderedFrame(
         request, t_image_ns, tuple(images), collision=hit, render_ns=render_ns
     ), problems
+
+
+def _carries_any(vehicle: VehicleMessage, names: Collection[str]) -> bool:
+    """Return whether a vehicle has a camera of one of these names."""
+    return any(camera.ID in names for camera in vehicle.cameras)
 
 
 def _read_picture(

@@ -158,7 +158,8 @@ def read_scene(
 def _objects(message: SceneMessage, settings: SceneMessage) -> list[FlightmareObject]:
     found: list[FlightmareObject] = []
     for some in (message.objects, settings.static_objects, message.dynamic_objects):
-        found += [] if some is UNSET else some
+        if some is not UNSET:
+            found += some
     return found
 
 

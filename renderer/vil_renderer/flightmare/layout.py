@@ -90,13 +90,12 @@ def _layers(camera: FlightmareCamera) -> Iterator[Layer]:
         for i, name in enumerate(camera.post_processing):
             # The renderer's names are its own; its client takes the first one for depth whatever it
             # says.
-            yield (
-                Layer.DEPTH
-                if i == 0
-                else Layer.FLOW
-                if "flow" in name.lower()
-                else Layer.SEGMENTATION
-            )
+            if i == 0:
+                yield Layer.DEPTH
+            elif "flow" in name.lower():
+                yield Layer.FLOW
+            else:
+                yield Layer.SEGMENTATION
     elif camera.enabledLayers is not UNSET:
         for on, layer in zip(
             camera.enabledLayers, (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW), strict=False

@@ -151,9 +151,9 @@ def serve(
         senses: what there is beyond pictures.
     """
     context = zmq.Context()
-    server = _Server(
-        context, draw, config, stop, Counter() if counters is None else counters, senses or Senses()
-    )
+    if counters is None:
+        counters = Counter()
+    server = _Server(context, draw, config, stop, counters, senses or Senses())
     try:
         server.run()
     finally:
@@ -400,11 +400,9 @@ class _Server:
     def _collides(self, vehicle: str, task: Task, drawn: RenderedRequest) -> bool:
         if vehicle not in task.checked:
             return False
-        return (
-            drawn.collision
-            if self._senses.collides is None
-            else self._senses.collides(vehicle, task.snapshot)
-        )
+        if self._senses.collides is None:
+            return drawn.collision
+        return self._senses.collides(vehicle, task.snapshot)
 
     def _ranges(self, fan: Fan | None, snapshot: WorldSnapshot) -> list[float]:
         if fan is None or self._senses.ranges is None:

@@ -129,11 +129,10 @@ class SceneProcess:
                 continue
             if self._child is None and not self._start():
                 return
-            question = (
-                _Waiting(encode(self._load()), (), None)
-                if self.info is None
-                else self._questions.popleft()
-            )
+            if self.info is None:
+                question = _Waiting(encode(self._load()), (), None)
+            else:
+                question = self._questions.popleft()
             if self._send(question):
                 return
 

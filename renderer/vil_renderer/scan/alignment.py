@@ -203,11 +203,9 @@ def _agreeing(points: _Points) -> BoolArray:
     found = _near(best)
     # A triple of points that the pictures know badly is not the best judge of the others.
     for _ in range(_REPEATS):
-        again = (
-            _near(points.sigmas(*_fitted(points.some(found))[:2]))
-            if found.sum() > _FEWEST
-            else found
-        )
+        again = found
+        if found.sum() > _FEWEST:
+            again = _near(points.sigmas(*_fitted(points.some(found))[:2]))
         if (again == found).all() or again.sum() <= _FEWEST:
             break
         found = again

@@ -116,10 +116,14 @@ def _unit(*q_xyzw: float) -> FloatArray:
 def _filled(v: Vector3r, before: Vector3r) -> Vector3r:
     """Return a vector whose components that are NaN are those of another one."""
     return Vector3r(
-        before.x_val if math.isnan(v.x_val) else v.x_val,
-        before.y_val if math.isnan(v.y_val) else v.y_val,
-        before.z_val if math.isnan(v.z_val) else v.z_val,
+        _known(v.x_val, before.x_val), _known(v.y_val, before.y_val), _known(v.z_val, before.z_val)
     )
+
+
+def _known(value: float, before: float) -> float:
+    if math.isnan(value):
+        return before
+    return value
 
 
 def _is_unknown(q: Quaternionr) -> bool:

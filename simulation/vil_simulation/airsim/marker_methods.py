@@ -55,7 +55,7 @@ class MarkerMethods:
             world_points(points),
             color_rgba,
             size,
-            None if is_persistent else duration,
+            _lifetime_s(duration, is_persistent),
         )
 
     @method("simPlotLineStrip")
@@ -71,7 +71,7 @@ class MarkerMethods:
         p_m = world_points(points)
         ends = np.repeat(p_m, 2, axis=0)[1:-1]
         await self._draw(
-            MarkerKind.LINES, ends, color_rgba, thickness, None if is_persistent else duration
+            MarkerKind.LINES, ends, color_rgba, thickness, _lifetime_s(duration, is_persistent)
         )
 
     @method("simPlotLineList")
@@ -87,7 +87,7 @@ class MarkerMethods:
         p_m = world_points(points)
         even = p_m[: len(p_m) // 2 * 2]
         await self._draw(
-            MarkerKind.LINES, even, color_rgba, thickness, None if is_persistent else duration
+            MarkerKind.LINES, even, color_rgba, thickness, _lifetime_s(duration, is_persistent)
         )
 
     @method("simPlotArrows")
@@ -105,7 +105,7 @@ class MarkerMethods:
         arrows = list(zip(world_points(points_start), world_points(points_end), strict=False))
         p_m = await _lines(lambda ends: _arrow(ends[0], ends[1], _HEAD * arrow_size), arrows)
         await self._draw(
-            MarkerKind.LINES, p_m, color_rgba, thickness, None if is_persistent else duration
+            MarkerKind.LINES, p_m, color_rgba, thickness, _lifetime_s(duration, is_persistent)
         )
 
     @method("simPlotStrings")
@@ -135,7 +135,7 @@ class MarkerMethods:
         for axis, colour in enumerate(_AXES):
             p_m = await _lines(partial(_axis, axis=axis, length_m=_M_PER_CM * scale), poses)
             await self._draw(
-                MarkerKind.LINES, p_m, colour, thickness, None if is_persistent else duration
+                MarkerKind.LINES, p_m, colour, thickness, _lifetime_s(duration, is_persistent)
             )
 
     @method("simPlotTransformsWithNames")
@@ -176,6 +176,12 @@ class MarkerMethods:
             until_ns = self._vehicles.snapshot().t_ns + round(seconds * NS_PER_S)
         size_px = int(min(max(size, 1.0), _LARGEST_PX))
         await self._scene.mark(SceneMarker(kind, p_m, _rgb(colour), size_px, texts, until_ns))
+
+
+def _lifetime_s(duration_s: float, is_persistent: bool) -> float | None:
+    if is_persistent:
+        return None
+    return duration_s
 
 
 async def _lines(lines_of: Callable[[Any], FloatArray], things: Sequence[Any]) -> FloatArray:

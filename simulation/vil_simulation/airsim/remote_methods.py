@@ -57,14 +57,12 @@ class RemoteMethods:
         """
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         bus = self._vehicles.bus
-        sticks = (
-            StickPositions(rcdata.roll, rcdata.pitch, rcdata.throttle, rcdata.yaw)
-            if rcdata.is_valid
-            else None
-        )
-        until_ns = (
-            rcdata.timestamp - self._vehicles.utc_ns(0) + _LASTS_NS if rcdata.timestamp else None
-        )
+        sticks: StickPositions | None = None
+        if rcdata.is_valid:
+            sticks = StickPositions(rcdata.roll, rcdata.pitch, rcdata.throttle, rcdata.yaw)
+        until_ns: int | None = None
+        if rcdata.timestamp:
+            until_ns = rcdata.timestamp - self._vehicles.utc_ns(0) + _LASTS_NS
         if until_ns is not None and not 0 <= until_ns <= _LATEST_NS:
             raise ValueError(
                 f"the time stamp {rcdata.timestamp} is not one of the simulation's clock; 0 = now"

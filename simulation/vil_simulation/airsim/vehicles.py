@@ -257,12 +257,10 @@ class ServedVehicles:
     def _snapshot(self, t_ns: int, poses: Mapping[str, Transform]) -> WorldSnapshot:
         """Return the world at an instant with the simulated vehicles at poses, by their actors."""
         world = self.world.scene(t_ns)
+        looks = [look for name, look in self._looks.items() if name in poses]
         actors = tuple(
             replace(actor, T_world_body=poses[actor.name]) if actor.name in poses else actor
-            for actor in (
-                *world.actors,
-                *(look for name, look in self._looks.items() if name in poses),
-            )
+            for actor in (*world.actors, *looks)
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
         if self.weather is not None:

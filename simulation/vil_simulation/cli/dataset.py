@@ -188,9 +188,9 @@ def _scenes(text: str) -> tuple[str, ...]:
 
 
 def _trajectory(text: str) -> dict[str, Any]:
-    return (
-        {text: {}} if text in ("circle", "race") else {"recorded": {"file": Path(text).resolve()}}
-    )
+    if text in ("circle", "race"):
+        return {text: {}}
+    return {"recorded": {"file": Path(text).resolve()}}
 
 
 def _cameras(names: list[str], size: tuple[int, int], fov_deg: float) -> dict[str, Any]:

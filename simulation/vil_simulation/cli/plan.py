@@ -110,9 +110,10 @@ def plan(
         )
     start_m, yaw_rad = start_of(start, bridge)
     numbers = resolution_m, radius_m, speed_mps, seed, through_unknown
-    flight = _planned(
-        start_m, goal_m, place, numbers, view, None if bridge is None else yaw_rad, out, map_out
-    )
+    first_yaw_rad: float | None = None
+    if bridge is not None:
+        first_yaw_rad = yaw_rad
+    flight = _planned(start_m, goal_m, place, numbers, view, first_yaw_rad, out, map_out)
     if fly and scene is not None:
         _fly(flight, scene, radius_m)
     if bridge is not None:

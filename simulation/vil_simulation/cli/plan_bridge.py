@@ -94,12 +94,14 @@ def give(bridge: BridgeFlight, flight: PlannedFlight, yaw_rad: float | None) -> 
     with _explained(bridge):
         given = bridge.give(flight_body(curve, yaw))
     if given.state in ("cancelled", "failed"):
-        typer.echo(
-            f"{bridge.actor} does not fly it: "
-            f"{given.state}{f', {given.reason}' if given.reason else ''}"
-        )
+        why: str = given.state
+        if given.reason:
+            why += f", {given.reason}"
+        typer.echo(f"{bridge.actor} does not fly it: {why}")
         raise typer.Exit(Exit.CHECK_FAILED)
-    what = "is a real vehicle: its pilot decides" if given.state == "offered" else "flies it"
+    what = "flies it"
+    if given.state == "offered":
+        what = "is a real vehicle: its pilot decides"
     typer.echo(f"{bridge.actor} {what}")
 
 
@@ -109,7 +111,10 @@ def fly_live(bridge: BridgeFlight, query: BridgeQuery) -> None:
 
     with _explained(bridge):
         end = fly_on_live_map(bridge.bridge, query, typer.echo)
-    typer.echo(f"{end.state}{f': {end.reason}' if end.reason else ''}")
+    ended: str = end.state
+    if end.reason:
+        ended += f": {end.reason}"
+    typer.echo(ended)
     if end.state not in ("done", "offered"):
         raise typer.Exit(Exit.CHECK_FAILED)
 

@@ -113,7 +113,9 @@ def _course(name: str) -> Course:
     from vil_bridge.config.course import load_course
     from vil_simulation.race.lsy import read_lsy
 
-    return read_lsy(Path(name)).course if Path(name).suffix == ".toml" else load_course(name)
+    if Path(name).suffix == ".toml":
+        return read_lsy(Path(name)).course
+    return load_course(name)
 
 
 def _pilot(name: str, policy: Path | None) -> PilotFactory:
@@ -202,5 +204,7 @@ def _table(result: RaceResult) -> str:
 
 
 def _row(one: RaceEpisode) -> str:
-    ended = f"{one.ended} ({one.what})" if one.what else one.ended
+    ended: str = one.ended
+    if one.what:
+        ended += f" ({one.what})"
     return f"{one.seed:6d} {one.passed:6d} {one.time_s:9.3f} {one.score:8.3f}  {ended}"

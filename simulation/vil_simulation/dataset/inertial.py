@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
@@ -69,12 +70,7 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
             "folder": camera.folder,
             "resolution": [camera.model.width_px, camera.model.height_px],
             "K": list(camera.model.intrinsics_px),
-            "distortion": None
-            if camera.model.distortion is None
-            else {
-                "model": str(camera.model.distortion.model),
-                "coefficients": list(camera.model.distortion.coefficients),
-            },
+            "distortion": _distortion(camera.model),
             "T_body_optical": _pose(camera.T_body_optical),
             "T_imu_optical": _pose(T_body_imu.inverse() @ camera.T_body_optical),
             "effects": asdict(camera.model.effects),
@@ -85,11 +81,21 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
     return {"cameras": cameras, "imu": imu, "T_body_imu": _pose(T_body_imu)}
 
 
+def _distortion(camera: CameraModel) -> dict[str, Any] | None:
+    lens = camera.distortion
+    if lens is None:
+        return None
+    return {"model": str(lens.model), "coefficients": list(lens.coefficients)}
+
+
 def _write_motion(
     plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transform, writer: EurocWriter
 ) -> None:
-    imu = None if plan.imu is None else _PlannedImu(plan, sequence)
-    rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
+    imu: _PlannedImu | None = None
+    rate_hz = _TRUTH_HZ
+    if plan.imu is not None:
+        imu = _PlannedImu(plan, sequence)
+        rate_hz = plan.imu.rate_hz
     span_ns = sequence.frames[-1].t_ns - sequence.frames[0].t_ns
     times = grid_ns(sequence.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
     for begin in range(0, len(times), _BLOCK):

@@ -72,7 +72,9 @@ class RecordedFlight:
         gaps = np.flatnonzero(np.diff(seen.t_ns) > _LONGEST_GAP_NS)
         before = gaps[gaps < first]
         after = gaps[gaps >= first]
-        last = int(after[0]) if len(after) else len(seen.t_ns) - 1
+        last = len(seen.t_ns) - 1
+        if len(after):
+            last = int(after[0])
         # What was seen on the other side of a gap says nothing about this stretch.
         stretch = slice(int(before[-1]) + 1 if len(before) else 0, last + 1)
         t_ns = seen.t_ns[stretch]
@@ -85,8 +87,10 @@ class RecordedFlight:
             )
         self.start_ns = max(wanted_ns, int(t_ns[0]))
         self.duration_ns = int(t_ns[-1]) - self.start_ns
-        blind_s = (seen.t_ns[last + 1] - seen.t_ns[last]) / NS_PER_S if len(after) else 0.0
-        self.ends = f"then it was not seen for {blind_s:.1f} s" if len(after) else ""
+        self.ends = ""
+        if len(after):
+            blind_s = (seen.t_ns[last + 1] - seen.t_ns[last]) / NS_PER_S
+            self.ends = f"then it was not seen for {blind_s:.1f} s"
         self._origin_ns = int(t_ns[0])
         t_s = np.asarray(1e-9 * (t_ns - self._origin_ns), np.float64)
         self._spline = _smooth(
@@ -197,7 +201,8 @@ def _of_actor(path: RecordedPath) -> SeenPoses:
                 times.append(newest[1])
                 poses.append(newest[0])
         t_ns = np.array(times, dtype=np.int64) + recording.utc_offset_ns
-    p_m, q_xyzw = (np.array([getattr(pose, part) for pose in poses]) for part in ("p_m", "q_xyzw"))
+    p_m = np.array([pose.p_m for pose in poses])
+    q_xyzw = np.array([pose.q_xyzw for pose in poses])
     return SeenPoses(t_ns, p_m, q_xyzw, name)
 
 

@@ -117,7 +117,8 @@ def columns_of(plan: DatasetPlan) -> list[str]:
 
 def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
     """Return the columns with files."""
-    drawn = [str(m) for m in Modality if any(m in camera.modalities for camera in cameras)]
+    wanted = {modality for camera in cameras for modality in camera.modalities}
+    drawn = [str(modality) for modality in Modality if modality in wanted]
     return drawn + [kind for kind in ("beacons", "gates") if kind in plan.measure]
 
 

@@ -54,9 +54,10 @@ class FlownCurve:
     def __init__(self, curve: Trajectory) -> None:
         self.start_ns = _START_NS
         self.ends = ""
-        self.duration_ns = (
-            _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
-        )
+        if curve.repeat_s:
+            self.duration_ns = _ENDLESS_NS
+        else:
+            self.duration_ns = math.floor(curve.duration_s * NS_PER_S)
         self._curve = curve
 
     def motion(self, t_ns: list[int]) -> TrueState:

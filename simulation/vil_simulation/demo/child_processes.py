@@ -178,7 +178,9 @@ class ProcessGroup:
         self, what: str, children: Collection[str], waited_s: float, idle_s: float
     ) -> None:
         who = " and ".join(children)
-        idle = f"; {who} made no progress for {idle_s:.0f} s" if idle_s > self.idle_limit_s else ""
+        idle = ""
+        if idle_s > self.idle_limit_s:
+            idle = f"; {who} made no progress for {idle_s:.0f} s"
         ends = "\n".join(self._end_of_log(name) for name in children)
         raise VilBridgeError(
             f"waited {waited_s:.0f} s for {what}{idle}. {ends[0].upper()}{ends[1:]}"

@@ -36,15 +36,16 @@ def summarise(
     """
     main = readers["compensated"]
     front = status["cameras"]["front"]
+    first_s: float | None = None
+    if main.first_ns is not None:
+        first_s = round((main.first_ns - spawned_ns) / NS_PER_S, 2)
     return {
         "frames_received": main.frames,
         "fps": round(main.fps, 2),
         "fps_while_tracked": round(main.fps_without(untracked_s), 2),
         "seconds": round(main.seconds, 2),
         "untracked_s": round(untracked_s, 2),
-        "first_picture_s": None
-        if main.first_ns is None
-        else round((main.first_ns - spawned_ns) / NS_PER_S, 2),
+        "first_picture_s": first_s,
         "latency_ms": {
             stage: _milliseconds(view["since_start"]) for stage, view in front["latency"].items()
         },
@@ -87,7 +88,9 @@ def _source(source: dict[str, Any]) -> dict[str, Any]:
 def _reprojection(compared: dict[str, Evaluation]) -> dict[str, Any]:
     raw = compared["raw"]
     warped = compared["compensated"]
-    ratio = None if not (raw.median_px and warped.median_px) else raw.median_px / warped.median_px
+    ratio: float | None = None
+    if raw.median_px and warped.median_px:
+        ratio = raw.median_px / warped.median_px
     return {
         "uncompensated": raw.median_px,
         "compensated": warped.median_px,
@@ -110,9 +113,11 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
             f"(the recording loses tracking for {summary['untracked_s']:.1f} of "
             f"{summary['seconds']:.1f} s)"
         )
+    begun = "none came"
+    if first is not None:
+        begun = f"the first after {first:.1f} s"
     lines = [
-        f"{summary['frames_received']} pictures, {rate}, "
-        + (f"the first after {first:.1f} s" if first is not None else "none came"),
+        f"{summary['frames_received']} pictures, {rate}, {begun}",
         f"{'stage':24} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}  ms",
     ]
     for stage, values in summary["latency_ms"].items():

@@ -69,15 +69,18 @@ def run_demo(
     """
     stop = begun.stop
     evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
-    flight_s = (
-        max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
-    )
+    flight_s = 0.0
+    if options.seconds:
+        flight_s = max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S)
     run = _start(options, begun, flight_s, processes, say)
     if run is None or not _take_off(run, processes, stop, say):
         say(f"ended before the first picture (logs: {options.out}/)")
         return False
     begin_ns = max(now_ns(), run.epoch_ns)
-    _fly(run, processes, stop, begin_ns + round(flight_s * NS_PER_S) if flight_s else None, say)
+    end_ns: int | None = None
+    if flight_s:
+        end_ns = begin_ns + round(flight_s * NS_PER_S)
+    _fly(run, processes, stop, end_ns, say)
     status = processes.wait("the bridge's status", lambda: _status(begun.url), ("run",), say)
     landed_s = time.monotonic()
     for reader in run.readers.values():
@@ -95,11 +98,16 @@ def _start(
 ) -> _Run | None:
     """Start the bridge, then the lab; None if stopped before."""
     udp = free_ports(4, socket.SOCK_DGRAM)
-    scenario = (
-        Scenario.recorded(options.recording, flight_s)
-        if options.recording
-        else Scenario.simulated()
-    )
+    source: list[str] = []
+    works = _answers
+    if options.recording:
+        scenario = Scenario.recorded(options.recording, flight_s)
+        source = ["--recording", str(options.recording), "--seconds", str(flight_s)]
+        # A recording shall be seen whole; a simulated drone may be under way when the renderer has
+        # loaded.
+        works = _renderer_works
+    else:
+        scenario = Scenario.simulated()
     overrides = {
         "sources.motive_flight.command_port": udp[0],
         "sources.motive_actor.command_port": udp[2],
@@ -115,25 +123,19 @@ def _start(
     preset.write_text(preset_text("demo"))
     sets = [f"{key}={value}" for key, value in overrides.items()]
     config = load(preset, sets=sets, env={}, resolve=registry.resolve)
-    source = (
-        ["--recording", str(options.recording), "--seconds", str(flight_s)]
-        if options.recording
-        else []
-    )
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
     recorded = [] if options.record is None else ["--record", str(options.record)]
     processes.start(
         "run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item))
     )
-    # A recording shall be seen whole; a simulated drone may be under way when the renderer has
-    # loaded.
-    works = _renderer_works if options.recording else _answers
     ready = lambda: begun.stop.is_set() or works(_status(begun.url)) or None  # noqa: E731
     processes.wait("bridge and renderer", ready, ("run", "renderer"), say, revivable=("renderer",))
     if begun.stop.is_set():
         return None
     # The lab starts faster than they did.
-    lab_ns = (now_ns() - begun.spawned_ns) // 2 if options.recording else 0
+    lab_ns = 0
+    if options.recording:
+        lab_ns = (now_ns() - begun.spawned_ns) // 2
     epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
     processes.start(
         "lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source

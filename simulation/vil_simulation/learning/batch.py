@@ -101,10 +101,13 @@ class TaskBatch:
     def observe(self, which: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
         """Return observations of all vehicles, or of those of the given indices; a new array."""
         if self.observed != "state":
-            return self._eyes.see(
-                self.observed, self.task.x if which is None else self.task.x[which]
-            )
-        rows = self._state if which is None else self._state.take(which, axis=0)
+            x = self.task.x
+            if which is not None:
+                x = x[which]
+            return self._eyes.see(self.observed, x)
+        rows = self._state
+        if which is not None:
+            rows = rows.take(which, axis=0)
         # As np.clip, at a third of its time.
         clipped: npt.NDArray[Any] = np.maximum(rows, self._low[: len(rows)])
         np.minimum(clipped, self._high[: len(rows)], out=clipped)

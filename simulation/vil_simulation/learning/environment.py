@@ -73,7 +73,9 @@ class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return the vehicle from behind, (480, 640, 3); None without a render mode."""
-        return self._batch.picture(0) if self.render_mode == "rgb_array" else None
+        if self.render_mode != "rgb_array":
+            return None
+        return self._batch.picture(0)
 
     def close(self) -> None:
         """Close the renderer."""

@@ -40,8 +40,13 @@ def ray_cluster(
     if ray.is_initialized():
         yield ray
         return
-    here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    options: dict[str, Any] = here if address == "local" else {"address": address}
+    options: dict[str, Any] = {"address": address}
+    if address == "local":
+        options = {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+        }
     try:
         ray.init(**options, log_to_driver=log_to_driver)
     except Exception as exc:  # Ray's own has no name

@@ -112,9 +112,7 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
                 for part in self._parts
             ],
         )
-        return np.concatenate([answer[0] for answer in answers]), _joined(
-            [answer[1] for answer in answers]
-        )
+        return _column(answers, 0), _joined([answer[1] for answer in answers])
 
     def step(
         self, actions: npt.ArrayLike
@@ -131,14 +129,11 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
                 f"actions must have the shape {self.action_space.shape}, not {rows.shape}"
             )
         answers = self._ask("step", [{"actions": rows[part]} for part in self._parts])
-        observations, rewards, terminated, truncated = (
-            np.concatenate([answer[column] for answer in answers]) for column in range(4)
-        )
         return (
-            observations,
-            rewards,
-            terminated,
-            truncated,
+            _column(answers, 0),
+            _column(answers, 1),
+            _column(answers, 2),
+            _column(answers, 3),
             _joined([answer[4] for answer in answers]),
         )
 
@@ -146,11 +141,8 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         """Render as :meth:`TaskVectorEnv.render`."""
         if self.render_mode is None:
             return None
-        return tuple(
-            picture
-            for answer in self._ask("render", [{} for _ in self._parts])
-            for picture in answer
-        )
+        answers = self._ask("render", [{} for _ in self._parts])
+        return tuple(picture for answer in answers for picture in answer)
 
     def close_extras(self, **_: Any) -> None:
         """End the actors."""
@@ -166,6 +158,11 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         return answers
 
 
+def _column(answers: list[_Answer], column: int) -> npt.NDArray[Any]:
+    """Return the arrays in a column of the parts' answers, one after another."""
+    return np.concatenate([answer[column] for answer in answers])
+
+
 def _joined(infos: list[dict[str, Any]]) -> dict[str, Any]:
     """Return infos of all vehicles from those of the parts, which are of one size.
 
@@ -175,7 +172,10 @@ def _joined(infos: list[dict[str, Any]]) -> dict[str, Any]:
     for name in dict.fromkeys(name for info in infos for name in info):
         example = next(info[name] for info in infos if name in info)
         parts = [info[name] if name in info else _nothing(example) for info in infos]
-        joined[name] = _joined(parts) if isinstance(example, dict) else np.concatenate(parts)
+        if isinstance(example, dict):
+            joined[name] = _joined(parts)
+        else:
+            joined[name] = np.concatenate(parts)
     return joined
 
 

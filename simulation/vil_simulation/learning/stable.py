@@ -66,7 +66,9 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]
         for each other.
         """
         self._seed = seed
-        return [None if seed is None else seed + i for i in range(self.num_envs)]
+        if seed is None:
+            return [None] * self.num_envs
+        return [seed + i for i in range(self.num_envs)]
 
     def step_async(self, actions: npt.NDArray[np.float32]) -> None:
         """Remember the actions, (n, k)."""

@@ -53,10 +53,7 @@ def write_flight(path: Path, flight: PlannedFlight) -> None:
     check_flight_file(path)
     rows = _samples(flight)
     if path.suffix == ".csv":
-        lines = [
-            ",".join(COLUMNS),
-            *(",".join(f"{value:.6g}" for value in row) for row in rows.tolist()),
-        ]
+        lines = [",".join(COLUMNS), *map(_csv_line, rows.tolist())]
         path.write_text("\n".join(lines) + "\n")
         return
     content = {
@@ -68,6 +65,10 @@ def write_flight(path: Path, flight: PlannedFlight) -> None:
         "samples": rows.round(6).tolist(),
     }
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _csv_line(row: list[float]) -> str:
+    return ",".join(f"{value:.6g}" for value in row)
 
 
 def _samples(flight: PlannedFlight) -> FloatArray:

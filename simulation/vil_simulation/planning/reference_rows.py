@@ -37,7 +37,7 @@ def flight_body(
     found = curve.at(times)
     yaw = np.broadcast_to(yaw_rad, len(times))
     rows = np.column_stack((times, *found[:4], yaw)).round(5)
-    return FlightBody(rows=[[float(value) for value in row] for row in rows], t_ns=t_ns)
+    return FlightBody(rows=rows.tolist(), t_ns=t_ns)
 
 
 def row_times(curve: Trajectory) -> FloatArray:

@@ -114,7 +114,9 @@ class _ChallengeFile(StrictModel):
 
     def pose(self) -> _Pose:
         nested = self.flightgoggles_uav_dynamics
-        given = self.init_pose if nested is None else nested.init_pose
+        given = self.init_pose
+        if nested is not None:
+            given = nested.init_pose
         assert given is not None
         return given
 
@@ -173,11 +175,9 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
     made = []
     for name, entry in entries.items():
         here = entry.markers()
-        come = (
-            entries[before[name]].markers().mean(axis=0)
-            if before.get(name, name) != name
-            else start.p_m
-        )
+        come = start.p_m
+        if before.get(name, name) != name:
+            come = entries[before[name]].markers().mean(axis=0)
         made.append(replace(_gate(name, here, here.mean(axis=0) - come), spread=entry.spread()))
     index = {name: number for number, name in enumerate(entries)}
     rules = RaceRules("signal", "penalise", "stop", POINTS_PER_GATE, asked.timeout)
@@ -215,12 +215,13 @@ def _gate(name: str, markers_m: FloatArray, approach: FloatArray) -> CourseGate:
     """Return a gate from markers (4, 3) in any order that is flown along ``approach``."""
     away = markers_m - markers_m.mean(axis=0)
     forward = np.linalg.svd(away)[2][2]
-    forward = forward if forward @ approach >= 0.0 else -forward
-    left = (
-        np.cross((0.0, 0.0, 1.0), forward)
-        if abs(forward[2]) < 0.9
-        else np.cross(forward, (1.0, 0.0, 0.0))
-    )
+    along = forward @ approach >= 0.0
+    if not along:
+        forward = -forward
+    if abs(forward[2]) < 0.9:
+        left = np.cross((0.0, 0.0, 1.0), forward)
+    else:
+        left = np.cross(forward, (1.0, 0.0, 0.0))
     up = np.cross(forward, left)
     turn = np.arctan2(away @ up, away @ left) % (2.0 * math.pi)
     return CourseGate.of_corners(name, markers_m[np.argsort(turn)])
@@ -237,11 +238,10 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
     course = made.course
     entries: dict[str, Any] = {}
     for index, gate in enumerate(course.gates):
-        flown = course.order.index(index) if index in course.order else None
-        corners = gate.corners_m if flown is None else made.markers_m[flown]
-        location = [
-            [round(float(value), 6) for value in corner] for corner in corners @ _NWU_TO_ENU
-        ]
+        corners = gate.corners_m
+        if index in course.order:
+            corners = made.markers_m[course.order.index(index)]
+        location = [_micrometres(corner) for corner in corners @ _NWU_TO_ENU]
         if gate.spread == PoseSpread():
             entries[gate.name] = {"location": location}
             continue
@@ -268,6 +268,10 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
             yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=200),
             encoding="utf-8",
         )
+
+
+def _micrometres(values: FloatArray) -> list[float]:
+    return [round(float(value), 6) for value in values]
 
 
 def _negative(values: tuple[float, float, float]) -> tuple[float, float, float]:

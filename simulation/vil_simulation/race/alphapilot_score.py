@@ -72,7 +72,9 @@ def alphapilot_score(
     if points.shape != (len(times), 3):
         raise ValueError("samples are t_s (k,) and p_world_m (k, 3)")
     timeout_s = challenge.course.rules.timeout_s or math.inf
-    end_s = min(timeout_s, math.inf if collision_s is None else collision_s)
+    end_s = timeout_s
+    if collision_s is not None:
+        end_s = min(timeout_s, collision_s)
     inside = _in_gates(points, challenge.markers_m, challenge.gate_width_m, challenge.inflation_m)
     inside &= (times <= end_s)[:, None]
     passed: list[float | None] = [None] * len(challenge.markers_m)
@@ -85,17 +87,19 @@ def alphapilot_score(
             break
     if due == len(passed):
         return _score(tuple(passed), last_s, "Challenge Completed")
-    crashed = collision_s is not None and collision_s <= timeout_s
-    late = bool(len(times)) and times[-1] > timeout_s
-    outcome: Outcome = "Collision" if crashed else "Timed out" if late else "Interrupted"
+    outcome: Outcome = "Interrupted"
+    if collision_s is not None and collision_s <= timeout_s:
+        outcome = "Collision"
+    elif len(times) and times[-1] > timeout_s:
+        outcome = "Timed out"
     return _score(tuple(passed), last_s, outcome)
 
 
 def _score(times_s: tuple[float | None, ...], last_s: float, outcome: Outcome) -> AlphaPilotScore:
-    points = POINTS_PER_GATE * sum(time is not None for time in times_s) - last_s
-    return AlphaPilotScore(
-        times_s, last_s, outcome, points if outcome == "Challenge Completed" else 0.0
-    )
+    points = 0.0
+    if outcome == "Challenge Completed":
+        points = POINTS_PER_GATE * sum(time is not None for time in times_s) - last_s
+    return AlphaPilotScore(times_s, last_s, outcome, points)
 
 
 def _in_gates(
@@ -151,8 +155,10 @@ def read_results(path: Path, gates: int) -> AlphaPilotScore:
     entries = [logged.get(f"Gate{number}") for number in range(gates)]
     times = tuple(entry.Time if isinstance(entry, _LoggedGate) else None for entry in entries)
     outcome = logged.get("Result", "Interrupted")
+    if isinstance(outcome, _LoggedGate):
+        outcome = "Interrupted"
     last_s = max((time for time in times if time is not None), default=0.0)
-    return _score(times, last_s, "Interrupted" if isinstance(outcome, _LoggedGate) else outcome)
+    return _score(times, last_s, outcome)
 
 
 def write_results(score: AlphaPilotScore, challenge: AlphaPilotChallenge, path: Path) -> None:
@@ -168,8 +174,10 @@ def write_results(score: AlphaPilotScore, challenge: AlphaPilotChallenge, path: 
     entries: dict[str, Any] = {}
     for number, index in enumerate(course.order[:reached]):
         time = score.times_s[number]
-        passed = {"Success": "False"} if time is None else {"Success": "True", "Time": time}
-        entries[f"Gate{number}"] = {"Name": course.gates[index].name, **passed}
+        entry: dict[str, Any] = {"Name": course.gates[index].name, "Success": "False"}
+        if time is not None:
+            entry |= {"Success": "True", "Time": time}
+        entries[f"Gate{number}"] = entry
     path.write_text(
         yaml.safe_dump({**entries, "Result": score.outcome}, sort_keys=False), encoding="utf-8"
     )

@@ -64,10 +64,10 @@ class FlownTrack:
         """Return the motion at times (k,), straight between samples."""
         parts = [getattr(self, one.name) for one in fields(self)[1:]]
         columns = [part[:, None] if part.ndim == 1 else part for part in parts]
-        found = [
-            np.column_stack([np.interp(t_s, self.t_s, one) for one in column.T])
-            for column in columns
-        ]
+        found = []
+        for column in columns:
+            axes = [np.interp(t_s, self.t_s, one) for one in column.T]
+            found.append(np.column_stack(axes))
         return FlownTrack(
             t_s,
             *(
@@ -140,10 +140,10 @@ def write_tracks(tracks: Sequence[FlownTrack], file: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(track, name) for track in tracks]).astype(np.float32)
-        for name in _WIDTHS
-    }
+    arrays: dict[str, Any] = {}
+    for name in _WIDTHS:
+        parts = [getattr(track, name) for track in tracks]
+        arrays[name] = np.concatenate(parts).astype(np.float32)
     with file.open("wb") as out:
         np.savez_compressed(out, samples=np.array([len(track.t_s) for track in tracks]), **arrays)
 

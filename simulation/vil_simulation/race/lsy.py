@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
@@ -209,13 +209,11 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _paths(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     yield path
-    entries = (
-        data.items()
-        if isinstance(data, dict)
-        else enumerate(data)
-        if isinstance(data, list)
-        else ()
-    )
+    entries: Iterable[tuple[Any, Any]] = ()
+    if isinstance(data, dict):
+        entries = data.items()
+    elif isinstance(data, list):
+        entries = enumerate(data)
     for key, value in entries:
         yield from _paths(value, (*path, key))
 
@@ -226,10 +224,15 @@ def _pose(posed: _Posed) -> Transform:
 
 
 def _spread(pos: _Uniform | None, rpy: _Uniform | None) -> PoseSpread:
-    still: Three = (0.0, 0.0, 0.0)
-    low, high = (pos.ends.minval, pos.ends.maxval) if pos else (still, still)
-    low_rpy, high_rpy = (rpy.ends.minval, rpy.ends.maxval) if rpy else (still, still)
+    low, high = _ends(pos)
+    low_rpy, high_rpy = _ends(rpy)
     return PoseSpread(low, high, low_rpy, high_rpy)
+
+
+def _ends(spread: _Uniform | None) -> tuple[Three, Three]:
+    if spread is None:
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    return spread.ends.minval, spread.ends.maxval
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -285,8 +288,9 @@ def write_lsy(course: Course, path: Path, document: Mapping[str, Any] | None = N
     env = made.setdefault("env", {})
     low, high = course.room_m
     order = course.order * course.laps
-    once = sorted(order) == list(range(len(course.gates)))
-    listed = order if once else tuple(range(len(course.gates)))
+    listed = tuple(range(len(course.gates)))
+    if sorted(order) == list(listed):
+        listed = order
     drone = {**_posed(course.start), "vel": [0.0, 0.0, 0.0], "ang_vel": [0.0, 0.0, 0.0]}
     others = env.get("track", {}).get("drones", [])[1:]
     env["track"] = {

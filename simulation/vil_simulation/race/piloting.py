@@ -213,11 +213,12 @@ class HttpVehicleClient:
     ) -> None:
         at = urlsplit(url)
         host = at.hostname or "127.0.0.1"
-        self._connection = (
-            http.client.HTTPConnection(host, at.port or 80, timeout=_START_S)
-            if tls is None
-            else http.client.HTTPSConnection(host, at.port or 443, timeout=_START_S, context=tls)
-        )
+        if tls is None:
+            self._connection = http.client.HTTPConnection(host, at.port or 80, timeout=_START_S)
+        else:
+            self._connection = http.client.HTTPSConnection(
+                host, at.port or 443, timeout=_START_S, context=tls
+            )
         self._headers = dict(headers)
         self._path = f"/api/v1/vehicles/{quote(subject, safe='')}"
 
@@ -252,10 +253,10 @@ class HttpVehicleClient:
         self._connection.timeout = _TIMEOUT_S
         if self._connection.sock is not None:  # else the answer ended the connection
             self._connection.sock.settimeout(_TIMEOUT_S)
-        if answer.status != http.client.OK or not isinstance(found, dict):
-            raise VilBridgeError(
-                str(found.get("detail", found)) if isinstance(found, dict) else str(found)
-            )
+        if not isinstance(found, dict):
+            raise VilBridgeError(str(found))
+        if answer.status != http.client.OK:
+            raise VilBridgeError(str(found.get("detail", found)))
         return found
 
 
@@ -335,9 +336,10 @@ def fly(
         while misses < _MISSES:
             try:
                 state = link.state()
-                for action in keys.pop_actions() + (
-                    [] if gamepad is None else gamepad.pop_actions()
-                ):
+                actions = keys.pop_actions()
+                if gamepad is not None:
+                    actions = actions + gamepad.pop_actions()
+                for action in actions:
                     if action == "quit":
                         return "hands off: the vehicle does what on_timeout says"
                     _act(action, state, link, screen)
@@ -357,8 +359,10 @@ def fly(
 def _act(action: str, state: Mapping[str, Any], link: HttpVehicleClient, screen: TextIO) -> None:
     if action == "help":
         print(f"\r\n{HELP}", file=screen)
+    elif action == "arm" and state["armed"]:
+        link.command(action="disarm")
     else:
-        link.command(action="disarm" if action == "arm" and state["armed"] else action)
+        link.command(action=action)
 
 
 def _stronger(keys: Sticks, pad: Sticks | None) -> Sticks:

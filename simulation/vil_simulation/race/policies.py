@@ -17,6 +17,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.courses.course import Course
 from vil_simulation.race.number_files import read_arrays
+from vil_simulation.race.routes import race_order
 from vil_simulation.vehicles.envs.race import (
     RACE_STEP_S,
     race_model,
@@ -147,10 +148,7 @@ class LearnedPilot:
         self._policy = policy
         self._courses = courses
         self._weight_n: Final = model.parameters.mass_kg * model.gravity_mps2
-        self._orders: Final = [
-            one.order * one.laps + (one.order[:1] if one.rules.clock == "first_gate" else ())
-            for one in courses
-        ]
+        self._orders: Final = [race_order(one) for one in courses]
         self._targets: Final = [
             race_targets(one, order) for one, order in zip(courses, self._orders, strict=True)
         ]
@@ -163,8 +161,10 @@ class LearnedPilot:
         """Return rotor thrusts, (n, 4), N."""
         if t_s < self._next_s - 1e-9:
             return self._thrusts_n
-        self._next_s = t_s + _STEP_S if self._before_m is None else self._next_s + _STEP_S
-        if self._before_m is not None:
+        if self._before_m is None:
+            self._next_s = t_s + _STEP_S
+        else:
+            self._next_s += _STEP_S
             self._count(self._before_m, x[:, 0:3])
         self._before_m = x[:, 0:3].copy()
         rows = list(enumerate(self._passed))

@@ -209,9 +209,9 @@ class _Judge:
         ended: EpisodeEnd = "incomplete" if end is None else end.outcome
         episode = RaceEpisode.of(self._course.name, None, ended, events)
         track = _track([one for one in poses if one.t_ns >= signal_ns - NS_PER_S], started_ns)
-        return RaceRun(
-            label, self._course, episode, None if track is None else track.until(episode.end_s)
-        )
+        if track is not None:
+            track = track.until(episode.end_s)
+        return RaceRun(label, self._course, episode, track)
 
     def _events(
         self, poses: Sequence[_Pose], contacts: Sequence[tuple[int, str]]
@@ -246,23 +246,21 @@ def _track(poses: Sequence[_Pose], started_ns: int) -> FlownTrack | None:
     None where they are too few.
     """
     gaps = np.flatnonzero(np.diff([one.t_ns for one in poses]) > _LONGEST_GAP_NS) + 1
-    pieces = (piece.tolist() for piece in np.split(np.arange(len(poses)), gaps))
-    parts = [
-        _stretch([poses[k] for k in piece], started_ns) for piece in pieces if len(piece) >= _FEWEST
-    ]
-    return (
-        FlownTrack(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-        if parts
-        else None
-    )
+    parts = []
+    for piece in np.split(np.arange(len(poses)), gaps):
+        if len(piece) >= _FEWEST:
+            stretch = [poses[k] for k in piece.tolist()]
+            parts.append(_stretch(stretch, started_ns))
+    if not parts:
+        return None
+    return FlownTrack(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 def _stretch(poses: Sequence[_Pose], started_ns: int) -> tuple[FloatArray, ...]:
     """Return the fields of a track through poses without gaps."""
     t_ns = np.array([one.t_ns for one in poses])
-    p_m, q_xyzw = (
-        np.array([getattr(one.pose, name) for one in poses]) for name in ("p_m", "q_xyzw")
-    )
+    p_m = np.array([one.pose.p_m for one in poses])
+    q_xyzw = np.array([one.pose.q_xyzw for one in poses])
     flight = RecordedFlight(SeenPoses(t_ns, p_m, q_xyzw, ""), 0.0, _KNOTS_S)
     times = np.arange(t_ns[0], t_ns[-1] + 1, _STEP_NS)
     true = flight.motion(times.tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
@@ -42,31 +42,20 @@ def race_page(groups: Sequence[RunGroup]) -> str:
 
 def _summary(groups: Sequence[RunGroup]) -> str:
     one = len({group.course.name for group in groups}) == 1
-    head = (
-        "runs",
-        *(() if one else ("course",)),
-        "completed",
-        "best, s",
-        "mean, s",
-        "score",
-        f"best {BEST}",
-    )
-    rows = "".join(
-        _row((escape(g.name), *(() if one else (escape(g.course.name),)), *_figures(g)), "td")
-        for g in groups
-    )
+    named = ["runs"]
+    if not one:
+        named.append("course")
+    head = (*named, "completed", "best, s", "mean, s", "score", f"best {BEST}")
+    rows = "".join(_summary_row(group, one=one) for group in groups)
     titled = {
         group.name if one else f"{group.course.name}, {group.name}": group for group in groups
     }
     completed = [(title, len(group.completed), len(group.runs)) for title, group in titled.items()]
-    times = [
-        (title, np.array([run.total_s for run in group.completed]))
-        for title, group in titled.items()
-    ]
-    scores = [
-        (title, np.array([run.episode.score for run in group.runs]))
-        for title, group in titled.items()
-    ]
+    times = []
+    scores = []
+    for title, group in titled.items():
+        times.append((title, np.array([run.total_s for run in group.completed])))
+        scores.append((title, np.array([run.episode.score for run in group.runs])))
     return (
         f'<h2>Results</h2><div class="scroll"><table>{_row(head)}{rows}</table></div>'
         '<p class="soft">Times are of completed runs, with penalties. Score: 10 points a '
@@ -80,6 +69,13 @@ def _summary(groups: Sequence[RunGroup]) -> str:
         "<div><h4>Scores of all runs, mean and "
         f"deviation</h4>{means(scores, '', 'scores')}</div></div>"
     )
+
+
+def _summary_row(group: RunGroup, *, one: bool) -> str:
+    names = [escape(group.name)]
+    if not one:
+        names.append(escape(group.course.name))
+    return _row((*names, *_figures(group)), "td")
 
 
 def _figures(group: RunGroup) -> tuple[str, ...]:
@@ -118,8 +114,12 @@ def _course(groups: Sequence[RunGroup]) -> str:
     return f"<h2>{escape(groups[0].course.name)}</h2>{''.join(parts)}"
 
 
+def _has_tracks(group: RunGroup) -> bool:
+    return any(run.track for run in group.runs)
+
+
 def _maps(groups: Sequence[RunGroup]) -> str:
-    flown = [group for group in groups if any(run.track for run in group.runs)]
+    flown = [group for group in groups if _has_tracks(group)]
     if not flown:
         drawn = f'<div class="charts"><div>{bare_map(groups[0])}</div></div>'
         return (
@@ -149,27 +149,25 @@ def _laps(group: RunGroup) -> str:
     ranked = group.ranked[:_MOST_RUNS]
     rows = [row for run in ranked for row in lap_rows(run)]
     columns = zip(*((*row.splits_s, row.lap_s, row.total_s) for row in rows), strict=True)
-    bests = [
-        min((value for value in column if value is not None), default=None) for column in columns
-    ]
+    bests = [_least(column) for column in columns]
     laps = group.course.laps > 1
     gates = [escape(name) for name in lap_gates(group.course)]
-    head = [
-        "run",
-        *(["lap"] if laps else []),
-        "total",
-        "behind",
-        *gates,
-        *(["lap time"] if laps else []),
-        "end",
-    ]
+    head = ["run", "total", "behind", *gates, "end"]
+    if laps:
+        head = ["run", "lap", "total", "behind", *gates, "lap time", "end"]
     lines = "".join(_lap_line(row, bests, laps=laps) for row in rows)
     left = len(group.runs) - len(ranked)
-    more = f'<p class="soft">{left} more runs are in the CSV file.</p>' if left else ""
+    more = ""
+    if left:
+        more = f'<p class="soft">{left} more runs are in the CSV file.</p>'
     return (
         f"<h3>Laps and splits: {escape(group.name)}</h3>"
         f'<div class="scroll"><table>{_row(head)}{lines}</table></div>{more}'
     )
+
+
+def _least(values: Iterable[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)
 
 
 def _lap_line(row: LapRow, bests: Sequence[float | None], *, laps: bool) -> str:
@@ -178,10 +176,11 @@ def _lap_line(row: LapRow, bests: Sequence[float | None], *, laps: bool) -> str:
     *splits, lap, total = cells
     best_s = bests[-1]
     behind = "-" if row.total_s is None or best_s is None else f"+{row.total_s - best_s:.3f}"
-    name = [escape(row.run.label), *([str(row.lap)] if laps else [])]
-    return _row(
-        [*name, total, behind, *splits, *([lap] if laps else []), escape(end_of(row.run))], "td"
-    )
+    name = escape(row.run.label)
+    end = escape(end_of(row.run))
+    if laps:
+        return _row([name, str(row.lap), total, behind, *splits, lap, end], "td")
+    return _row([name, total, behind, *splits, end], "td")
 
 
 def _timed(value: float | None, best: float | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from vil_bridge.core.types import FloatArray
 from vil_bridge.courses.course import Course
 from vil_simulation.race.race_runs import RaceRun, RunGroup
 from vil_simulation.race.results import BEST
@@ -44,16 +45,28 @@ def summary_of(group: RunGroup) -> GroupSummary:
     """Return the figures of a group."""
     times = np.array([run.total_s for run in group.completed])
     scores = np.array([run.episode.score for run in group.runs])
+    best_s: float | None = None
+    mean_s: float | None = None
+    if len(times):
+        best_s = float(times.min())
+        mean_s = float(times.mean())
     return GroupSummary(
         len(group.runs),
         len(times),
-        float(times.min()) if len(times) else None,
-        float(times.mean()) if len(times) else None,
-        float(times.std(ddof=1)) if len(times) > 1 else None,
+        best_s,
+        mean_s,
+        _deviation(times),
         float(scores.mean()),
-        float(scores.std(ddof=1)) if len(scores) > 1 else None,
+        _deviation(scores),
         float(np.sort(scores)[::-1][:BEST].mean()),
     )
+
+
+def _deviation(values: FloatArray) -> float | None:
+    """Return the sample deviation; None of less than two values."""
+    if len(values) > 1:
+        return float(values.std(ddof=1))
+    return None
 
 
 class LapRow(NamedTuple):
@@ -78,11 +91,13 @@ def lap_gates(course: Course) -> list[str]:
     With a flying start the first gate is the last.
     """
     order = [course.gates[index].name for index in course.order]
-    return order[1:] + order[:1] if _first_split(course) else order
+    if _first_split(course):
+        return order[1:] + order[:1]
+    return order
 
 
 def _first_split(course: Course) -> int:
-    return 1 if course.rules.clock == "first_gate" else 0
+    return int(course.rules.clock == "first_gate")
 
 
 def lap_rows(run: RaceRun) -> list[LapRow]:
@@ -176,7 +191,12 @@ def _text(head: _Row, rows: Iterator[_Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows(
-        [round(value, 6) if isinstance(value, float) else value for value in row] for row in rows
-    )
+    for row in rows:
+        writer.writerow([_rounded(value) for value in row])
     return out.getvalue()
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 6)
+    return value

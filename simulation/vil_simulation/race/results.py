@@ -96,16 +96,22 @@ class RaceEpisode:
         collisions = _of_type(events, RaceCollision)
         missed = _of_type(events, GateMissed)
         ends = _of_type(events, RaceEnded)
-        time_s = gates[-1].race_s if gates else ends[-1].race_s if ends else 0.0
+        time_s = 0.0
+        if gates:
+            time_s = gates[-1].race_s
+        elif ends:
+            time_s = ends[-1].race_s
         collided_s = sum((event.penalty_s for event in collisions), 0.0)
-        score = POINTS_PER_GATE * len(gates) - time_s - collided_s
+        score = 0.0
+        if ended == "finished":
+            score = POINTS_PER_GATE * len(gates) - time_s - collided_s
         return cls(
             course,
             seed,
             len(gates),
             time_s,
             collided_s + sum(event.penalty_s for event in missed),
-            score if ended == "finished" else 0.0,
+            score,
             ended,
             collisions[0].what if collisions else "",
             tuple(events),

@@ -32,6 +32,14 @@ _MOST_AROUND_ONE: Final = 5
 _SAMPLES_PER_PIECE: Final = 60
 
 
+def race_order(course: Course) -> tuple[int, ...]:
+    """Return the gates of a race in the order in which they are flown."""
+    order = course.order * course.laps
+    if course.rules.clock == "first_gate":
+        order += course.order[:1]
+    return order
+
+
 def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0) -> Polynomials:
     """Return the minimum-snap curve from the start through the centres of all gates of a race, to
     rest behind the last.
@@ -49,9 +57,7 @@ def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0
     Raises:
         ValueError: the same gate twice in a row.
     """
-    order = course.order * course.laps + (
-        course.order[:1] if course.rules.clock == "first_gate" else ()
-    )
+    order = race_order(course)
     last = course.gates[order[-1]].T_world_gate
     forward = last.rotation()[:, 0]
     points = np.vstack(
@@ -176,7 +182,9 @@ def _around_poles(
 def _nearest(rows: npt.NDArray[np.intp], away_m: FloatArray) -> int:
     """Return the row of the least distance among the first rows that follow one another."""
     ends = np.flatnonzero(np.diff(rows) > 1)
-    first = rows[: ends[0] + 1] if len(ends) else rows
+    first = rows
+    if len(ends):
+        first = rows[: ends[0] + 1]
     return int(first[np.argmin(away_m[first])])
 
 

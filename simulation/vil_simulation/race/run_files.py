@@ -44,10 +44,13 @@ def _simulated(file: Path) -> RunGroup:
     tracks = result.tracks or (None,) * len(result.episodes)
     runs = []
     for episode, track in zip(result.episodes, tracks, strict=True):
-        flown = course if episode.seed is None else perturbed(course, episode.seed)
+        flown = course
+        label = "nominal"
+        if episode.seed is not None:
+            flown = perturbed(course, episode.seed)
+            label = f"seed {episode.seed}"
         _check(episode, flown, file)
         raced = None if track is None else track.until(episode.end_s)
-        label = "nominal" if episode.seed is None else f"seed {episode.seed}"
         runs.append(RaceRun(label, flown, episode, raced))
     return RunGroup(result.pilot, course, tuple(runs))
 

@@ -42,11 +42,9 @@ def _is_list_of_tables(value: Any) -> bool:
 
 
 def _key(key: str) -> str:
-    return (
-        key
-        if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key)
-        else json.dumps(key)
-    )
+    if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key):
+        return key
+    return json.dumps(key)
 
 
 def _value(value: Any) -> str:

@@ -174,11 +174,10 @@ class CommandHandler:
             ValueRefused: the vehicle has no such mode or values.
             ValueError: it does not fly yet, or too many commands wait.
         """
-        number = (
-            self._started(command.subject)
-            if command.action == "reset"
-            else self._flying(command.subject)
-        )
+        if command.action == "reset":
+            number = self._started(command.subject)
+        else:
+            number = self._flying(command.subject)
         order: Order
         match command.action:
             case "arm" | "disarm":
@@ -259,9 +258,9 @@ class CommandHandler:
         vehicle = self._flying(subject)
         self._airsim_of(vehicle, "has no remote control")
         check_sticks(sticks)
-        self._pass_on(
-            SticksOrder(vehicle, sticks, None if until_ns is None else until_ns - self._start_ns)
-        )
+        if until_ns is not None:
+            until_ns -= self._start_ns
+        self._pass_on(SticksOrder(vehicle, sticks, until_ns))
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""

@@ -113,11 +113,9 @@ class SimulatedConfig(SourceConfigBase):
             raise custom(
                 f"{len(names)} vehicles: at most {MOST_VEHICLES} in one source; make it several"
             )
-        twice = (
-            {name for name in names if names.count(name) > 1}
-            if len(set(names)) < len(names)
-            else set[str]()
-        )
+        twice: set[str] = set()
+        if len(set(names)) < len(names):
+            twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise custom(f"vehicles: {sorted(twice)[0]!r} is the name of two of them; rename one")
         if self.mocap:

@@ -312,7 +312,8 @@ class VehicleBatch(msgspec.Struct):
 
     def carry(self, older: VehicleBatch) -> None:
         """Take over from an older batch what no reader got and no newer one repeats."""
-        self.notes = older.notes if self.notes is None else self.notes
+        if self.notes is None:
+            self.notes = older.notes
         self.ends = older.ends + self.ends
         self.placed = older.placed + self.placed
         self.collisions = older.collisions + self.collisions

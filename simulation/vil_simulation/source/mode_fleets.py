@@ -192,8 +192,10 @@ class ModeFleets:
         if self._imposed is None and (wind is not None or force is not None):
             self._imposed = ImposedAir(self._vehicles[0].config.wind.mean_mps, len(self._vehicles))
         if self._imposed is not None:
-            self._imposed.wind_mps[row] = self._imposed.wind_mps[row] if wind is None else wind
-            self._imposed.force_n[row] = self._imposed.force_n[row] if force is None else force
+            if wind is not None:
+                self._imposed.wind_mps[row] = wind
+            if force is not None:
+                self._imposed.force_n[row] = force
         if lost is not None:
             self._lost_shares[row] = lost
         for mode_fleet in self._fleets.values():
@@ -204,9 +206,9 @@ class ModeFleets:
     def _disturbances(self, model: Model) -> list[Disturbance]:
         numbers = np.array([vehicle.index for vehicle in self._vehicles])
         found = disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
-        return (
-            [*found, BrokenRotors(model, self._lost_shares)] if self._lost_shares.any() else found
-        )
+        if self._lost_shares.any():
+            return [*found, BrokenRotors(model, self._lost_shares)]
+        return found
 
     def keep_sound(self, ended: BoolArray) -> list[tuple[int, str]]:
         """Return the rows whose states are no longer physical, and why.

@@ -22,7 +22,7 @@ from vil_simulation.vehicles.layout import RIGID_BODY
 from vil_simulation.vehicles.model import Model
 from vil_simulation.vehicles.multicopter import MulticopterParameters
 
-_GROUP: Final = "vil_simulation.vehicles"
+_GROUP: Final = "vil_bridge.vehicles"
 
 AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {
     "velocity": (CommandField("v_world_mps", 3, "m/s"), CommandField("yaw_radps", 1, "rad/s")),
@@ -141,10 +141,10 @@ class ModelFactory:
             for mode, fields in AUTOPILOT_MODES.items()
             if self.steered_mode and mode not in self.model.commands
         }
-        self.modes: Mapping[str, tuple[CommandField, ...]] = {
-            mode: tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)
-            for mode, layout in self.model.commands.items()
-        } | dict(self.autopilot_modes)
+        modes: dict[str, tuple[CommandField, ...]] = {}
+        for mode, layout in self.model.commands.items():
+            modes[mode] = tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)
+        self.modes: Mapping[str, tuple[CommandField, ...]] = modes | dict(self.autopilot_modes)
         if isinstance(config.autopilot, AutopilotProgramConfig):
             if not self.motor_mode:
                 known = ", ".join(name for name, kind in _BUILT_IN.items() if kind.motors)

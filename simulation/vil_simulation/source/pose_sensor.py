@@ -28,10 +28,15 @@ With it PX4 and ArduPilot have flown.
 
 def motions_of(truth: TrueState) -> list[TrueMotion]:
     """Return the true motion of each vehicle."""
-    columns = truth.p_world_m, truth.v_world_mps, truth.q_world_body, truth.w_body_radps
+    columns = (
+        truth.p_world_m.tolist(),
+        truth.v_world_mps.tolist(),
+        truth.q_world_body.tolist(),
+        truth.w_body_radps.tolist(),
+    )
     return [
-        TrueMotion(*(tuple(v) for v in row))
-        for row in zip(*(c.tolist() for c in columns), strict=True)
+        TrueMotion(tuple(p_m), tuple(v_mps), tuple(q_xyzw), tuple(w_radps))
+        for p_m, v_mps, q_xyzw, w_radps in zip(*columns, strict=True)
     ]
 
 

@@ -75,9 +75,9 @@ class ProgramParts:
         """
         nothing = [None] * len(samples)
         fleets = self._group.fleets
-        air: Sequence[AirData | None] = (
-            nothing if self._pitots is None else self._pitots.readings(truth, fleets)
-        )
+        air: Sequence[AirData | None] = nothing
+        if self._pitots is not None:
+            air = self._pitots.readings(truth, fleets)
         batteries: Sequence[BatteryState | None] = nothing
         if self._batteries is not None:
             batteries = self._batteries.states(truth.t_ns, fleets)
@@ -87,8 +87,10 @@ class ProgramParts:
         flows: Sequence[FlowReading | None] = nothing
         if self._ranges is not None or self._flows is not None:
             below_m = self._below_m(truth)
-            ranges = nothing if self._ranges is None else self._ranges.readings(truth, below_m)
-            flows = nothing if self._flows is None else self._flows.readings(truth, below_m)
+            if self._ranges is not None:
+                ranges = self._ranges.readings(truth, below_m)
+            if self._flows is not None:
+                flows = self._flows.readings(truth, below_m)
         rows = zip(samples, air, batteries, ranges, flows, strict=True)
         return [s._replace(air=a, battery=b, distance=r, flow=f) for s, a, b, r, f in rows]
 
@@ -104,11 +106,10 @@ class ProgramParts:
         if floor_m is not None:
             floor_below_m = to_floor(truth.p_world_m - (0.0, 0.0, floor_m), down)
             below_m = np.minimum(below_m, floor_below_m)
-        return (
-            below_m
-            if scene is None
-            else np.minimum(below_m, scene.ranges_m(truth.p_world_m, down, self._reach_m))
-        )
+        if scene is not None:
+            scene_below_m = scene.ranges_m(truth.p_world_m, down, self._reach_m)
+            below_m = np.minimum(below_m, scene_below_m)
+        return below_m
 
 
 def parts_of(

@@ -88,11 +88,9 @@ class SimulatedSource:
         )
         config = self._config
         count = len(self.handler.subjects)
-        mocap = (
-            MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
-            if config.mocap
-            else None
-        )
+        mocap: MocapModel | None = None
+        if config.mocap:
+            mocap = MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
         clock = context.clock
         emitter = _BatchEmitter(self.name, self.handler, emit, status, mocap, margin_ns, clock)

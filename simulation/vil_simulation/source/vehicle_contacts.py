@@ -126,11 +126,9 @@ class VehicleContacts:
         """
         if not self.watches:
             return None
-        return (
-            1
-            if len(self._pairs[0]) or self._other_bodies or self._bodies.waits
-            else max(1, self._due - step)
-        )
+        if len(self._pairs[0]) or self._other_bodies or self._bodies.waits:
+            return 1
+        return max(1, self._due - step)
 
     def respond(self, step: int, t_ns: int) -> None:
         """Let all that met in a step bounce.
@@ -249,13 +247,12 @@ class VehicleContacts:
         # step.
         one = self._colliding(owners[0], middles[i] - radii[i] * normal)
         at_m = middles[j] + radii[j] * normal
-        other = (
-            self._colliding(owners[1], at_m)
-            if owners[1] < len(self._members)
-            else self._bodies.colliding(
+        if owners[1] < len(self._members):
+            other = self._colliding(owners[1], at_m)
+        else:
+            other = self._bodies.colliding(
                 owners[1] - len(self._members), at_m, one.body, spheres.t_ns
             )
-        )
         approach = dot(
             one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]], normal
         )

@@ -132,9 +132,10 @@ class VehicleGroup:
         if not self._armed[row]:
             return
         self._take_over(row, "command")
-        self._deadline[row] = (
-            NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
-        )
+        if order.mode in PERSISTENT_MODES:
+            self._deadline[row] = NEVER
+        else:
+            self._deadline[row] = self.step + self._timeouts[row]
         if self.program is not None:
             self.program.steer(row, order.values)
             return
@@ -356,21 +357,26 @@ class VehicleGroup:
 
     def notes(self) -> list[StatusUpdate]:
         """Return what changes seldom, of every vehicle."""
-        return [
-            StatusUpdate(
-                pilot.mode if self.program is None else RC_MODE,
-                pilot.kind,
-                self._is_armed(row),
-                pilot.commands,
-                pilot.superseded,
-                int(self.contacts.collisions[row]),
-                bool(self._landed[row]),
-                "" if self.program is None else self.program.states[row],
-                sum(int(imu.clipped[row]) for imu in self.imus),
-                self._ends.get(row, ""),
-            )
-            for row, pilot in enumerate(self._pilots)
-        ]
+        return [self._note(row, pilot) for row, pilot in enumerate(self._pilots)]
+
+    def _note(self, row: int, pilot: PilotState) -> StatusUpdate:
+        mode = pilot.mode
+        state = ""
+        if self.program is not None:
+            mode = RC_MODE
+            state = self.program.states[row]
+        return StatusUpdate(
+            mode,
+            pilot.kind,
+            self._is_armed(row),
+            pilot.commands,
+            pilot.superseded,
+            int(self.contacts.collisions[row]),
+            bool(self._landed[row]),
+            state,
+            sum(int(imu.clipped[row]) for imu in self.imus),
+            self._ends.get(row, ""),
+        )
 
     def dynamics(self) -> FloatArray | None:
         """Return accelerations, contacts included, and rotors of every vehicle, as a batch has

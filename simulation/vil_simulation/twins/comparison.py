@@ -119,16 +119,17 @@ def compare(
     """
     one = a.poses
     other = b.poses
-    delay = (
-        delay_of(one, other, longest_delay_s, same_frame=alignment == "none")
-        if longest_delay_s
-        else None
-    )
-    undelayed = _paired(a, b, 0.0 if delay is None else -delay.delay_s)
+    delay: Delay | None = None
+    shift_s = 0.0
+    if longest_delay_s:
+        delay = delay_of(one, other, longest_delay_s, same_frame=alignment == "none")
+    if delay is not None:
+        shift_s = -delay.delay_s
+    undelayed = _paired(a, b, shift_s)
     aligned = heading_alignment(undelayed.a_m, undelayed.b_m) if alignment == "posyaw" else None
     if aligned is not None:
         b_aligned = TwinPath(b.file, b.name, aligned.poses(other))
-        undelayed = _paired(a, b_aligned, 0.0 if delay is None else -delay.delay_s)
+        undelayed = _paired(a, b_aligned, shift_s)
         equal = _paired(a, b_aligned, 0.0)
     else:
         equal = _paired(a, b, 0.0)
@@ -182,18 +183,26 @@ def statistics(values: FloatArray) -> dict[str, float]:
 
 def figures_of_twin(found: TwinComparison) -> dict[str, Any]:
     """Return the figures as JSON values; lengths in metres, angles in degrees, times in seconds."""
-    aligned = found.aligned
-    delay = found.delay
+    yaw_deg: float | None = None
+    offset_m: list[float] | None = None
+    if found.aligned is not None:
+        yaw_deg = math.degrees(found.aligned.yaw_rad)
+        offset_m = found.aligned.offset_m.tolist()
+    delay_s: float | None = None
+    correlation: float | None = None
+    if found.delay is not None:
+        delay_s = found.delay.delay_s
+        correlation = found.delay.correlation
     return {
         "a": {"file": str(found.a.file), "body": found.a.name, "poses": len(found.a.poses.t_s)},
         "b": {"file": str(found.b.file), "body": found.b.name, "poses": len(found.b.poses.t_s)},
         "alignment": found.alignment,
-        "yaw_deg": None if aligned is None else math.degrees(aligned.yaw_rad),
-        "offset_m": None if aligned is None else aligned.offset_m.tolist(),
+        "yaw_deg": yaw_deg,
+        "offset_m": offset_m,
         "compared_s": STEP_S * len(found.equal.t_s),
         "path_m": float(_path_m(found.undelayed)),
-        "delay_s": None if delay is None else delay.delay_s,
-        "delay_correlation": None if delay is None else delay.correlation,
+        "delay_s": delay_s,
+        "delay_correlation": correlation,
         "equal_instants": _errors(found.equal),
         "delay_removed": _errors(found.undelayed),
         "hausdorff_m": found.hausdorff_m,

@@ -63,7 +63,9 @@ def warped_distance(a_m: FloatArray, b_m: FloatArray) -> WarpedDistance:
         origin[i, j] = step
         here = np.full(n + 1, np.inf)
         cost = np.linalg.norm(a_m[i] - b_m[j], axis=1)
-        here[i + 1] = cost + (ways[step, np.arange(len(i))] if diagonal else 0.0)
+        if diagonal:
+            cost = cost + ways[step, np.arange(len(i))]
+        here[i + 1] = cost
         last, before = here, last
     return WarpedDistance(float(last[n]), _pairs(origin))
 
@@ -74,9 +76,11 @@ def _pairs(origin: npt.NDArray[np.int8]) -> int:
     j = origin.shape[1] - 1
     pairs = 1
     while i or j:
-        step = 0 if i and j else 1 if i else 2
+        step = 2
         if i and j:
             step = int(origin[i, j])
+        elif i:
+            step = 1
         i = i - (step != 2)
         j = j - (step != 1)
         pairs += 1

@@ -14,6 +14,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.monitoring.report.page import html_page
 from vil_bridge.monitoring.report.svg_charts import histogram
 from vil_bridge.monitoring.report.svg_paths import boxes, curves, legend, overlay
+from vil_bridge.world.twin.metrics import Delay
 from vil_bridge.world.twin.pose_series import PairedPoses
 from vil_simulation.twins.comparison import TwinComparison, figures_of_twin, statistics
 
@@ -42,17 +43,22 @@ def _title(found: TwinComparison, side: str) -> str:
     return path.name if found.a.name != found.b.name else f"{path.name} ({path.file.name})"
 
 
+def _delay(delay: Delay) -> str:
+    side = "early"
+    if delay.delay_s >= 0:
+        side = "late"
+    return (
+        f"The twin is {1e3 * abs(delay.delay_s):.1f} ms {side} "
+        f"(correlation of velocities {delay.correlation:.4f})."
+    )
+
+
 def _summary(found: TwinComparison) -> str:
     figures = figures_of_twin(found)
-    delay = found.delay
     files = f"{escape(str(found.a.file))} and {escape(str(found.b.file))}"
-    late = (
-        "The delay is not known: there is too little motion or overlap."
-        if delay is None
-        else f"The twin is {1e3 * abs(delay.delay_s):.1f} ms "
-        f"{'late' if delay.delay_s >= 0 else 'early'}"
-        f" (correlation of velocities {delay.correlation:.4f})."
-    )
+    late = "The delay is not known: there is too little motion or overlap."
+    if found.delay is not None:
+        late = _delay(found.delay)
     return (
         f'<p class="soft">{files}. '
         f"{_ALIGNMENTS[found.alignment]}</p><p>{figures['compared_s']:.1f} s compared,"

@@ -258,8 +258,9 @@ def value_of(parameters: Any, name: str) -> float:
     """
     indexed = _INDEXED.fullmatch(name)
     try:
-        value = getattr(parameters, indexed[1] if indexed else name)
-        return float(value[int(indexed[2])] if indexed else value)
+        if indexed is None:
+            return float(getattr(parameters, name))
+        return float(getattr(parameters, indexed[1])[int(indexed[2])])
     except (AttributeError, TypeError, IndexError):
         raise ValueError(
             f"{type(parameters).__name__} has no parameter {name!r} of one number"

@@ -125,7 +125,9 @@ class Fleet:
         if not np.isfinite(rows).all():
             raise ValueError("a command must be finite")
         now_ns = self.t_ns
-        due_ns = (now_ns if t_ns is None else t_ns) + self._delay_ns
+        if t_ns is None:
+            t_ns = now_ns
+        due_ns = t_ns + self._delay_ns
         if due_ns <= now_ns:
             self._apply_due_commands()
             self.u[index] = rows

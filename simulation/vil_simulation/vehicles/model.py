@@ -107,9 +107,10 @@ class Model(ABC):
 
     def initial(self, n: int) -> FloatArray:
         """Return states at rest at the origin, level, (n, dx)."""
-        return self.state.pack(
-            {"q_world_body": (0.0, 0.0, 0.0, 1.0)} if "q_world_body" in self.state else {}, n
-        )
+        level: dict[str, tuple[float, ...]] = {}
+        if "q_world_body" in self.state:
+            level["q_world_body"] = (0.0, 0.0, 0.0, 1.0)
+        return self.state.pack(level, n)
 
     def neutral(self, n: int) -> FloatArray:
         """Return commands that hold before any command, (n, du)."""
@@ -162,7 +163,7 @@ class Model(ABC):
                 (rad/s). NaN = unknown:
             this default knows the speeds alone.
         """
-        speeds = x[:, self.state[self.rotors]] if self.rotors else np.zeros((len(x), 0))
+        speeds = self._rotor_speeds(x)
         unknown = np.full(speeds.shape, np.nan)
         return np.stack((unknown, unknown, speeds), axis=2)
 
@@ -189,5 +190,11 @@ class Model(ABC):
             x[:, state["w_body_radps"]].copy(),
             rates[:, state["w_body_radps"]],
             q_rotate(q_conj(q), a_world + gravity),
-            x[:, state[self.rotors]].copy() if self.rotors else np.zeros((len(x), 0)),
+            self._rotor_speeds(x).copy(),
         )
+
+    def _rotor_speeds(self, x: FloatArray) -> FloatArray:
+        """Return the columns of the rotors' speeds; none where it has no rotors."""
+        if not self.rotors:
+            return np.zeros((len(x), 0))
+        return x[:, self.state[self.rotors]]

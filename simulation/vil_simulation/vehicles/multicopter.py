@@ -56,8 +56,11 @@ class Rotor:
 
 def quad_x(arm_m: float = 0.08, numbering: Numbering = "ros") -> tuple[Rotor, ...]:
     """Return FlightGoggles' four rotors at (+-arm, +-arm, 0), the first at the front left."""
-    left = arm_m if numbering == "ros" else -arm_m
-    twist = -1.0 if numbering == "ros" else 1.0
+    left = -arm_m
+    twist = 1.0
+    if numbering == "ros":
+        left = arm_m
+        twist = -1.0
     return (
         Rotor((arm_m, arm_m, 0.0), direction=twist),
         Rotor((-left, left, 0.0), direction=-twist),

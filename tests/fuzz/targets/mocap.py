@@ -11,7 +11,6 @@ from tests.fuzz.target import Target, join, split
 from tests.support.motions import Dance
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, full_frame, full_models
 from tests.support.vicon import Marked, golden
-from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
 from vil_adapters.optitrack import convert as natnet_convert
 from vil_adapters.optitrack.compiled_frame import read_frame
 from vil_adapters.optitrack.diagnostics import latency_facts, server_facts, subject_facts
@@ -19,6 +18,7 @@ from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.qualisys import codec as qtm
 from vil_adapters.qualisys import convert as qtm_convert
 from vil_adapters.qualisys.parameters import decode_parameters, encode_parameters
+from vil_adapters.sessions.frame_order import FrameOrder, FrameVerdict
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, read_objects
 from vil_adapters.vicon.config import TrackerEmulatorConfig

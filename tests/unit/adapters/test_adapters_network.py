@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vil_adapters.common.reports import ExpectedSubjects
+from vil_adapters.sessions.reports import ExpectedSubjects
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.registry import search_of, searchable_sources
 from vil_bridge.runtime.network import host_and_port, local_address, resolve

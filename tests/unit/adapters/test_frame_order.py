@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
+from vil_adapters.sessions.frame_order import FrameOrder, FrameVerdict
 
 MS = 1_000_000
 LETTERS = {

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from vil_adapters.common.mavlink_session import RateRequest
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
+from vil_adapters.sessions.mavlink_session import RateRequest
 from vil_bridge.protocols.mavlink.messages import (
     AttitudeQuaternion,
     CommandAck,

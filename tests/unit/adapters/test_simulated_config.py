@@ -220,9 +220,7 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     info = tmp_path / "balloons-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: balloons\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[vil_simulation.vehicles]\nballoon = balloons:Balloon\n"
-    )
+    (info / "entry_points.txt").write_text("[vil_bridge.vehicles]\nballoon = balloons:Balloon\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "balloons", raising=False)
     entry = {"model": "balloon", "parameters": {"drag_ps": 2.0}, "command_timeout_ms": 60_000}

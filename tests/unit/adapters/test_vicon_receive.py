@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.motions import DANCER, Dance
 from tests.support.vicon import golden
-from vil_adapters.common.frame_order import FrameVerdict
+from vil_adapters.sessions.frame_order import FrameVerdict
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks

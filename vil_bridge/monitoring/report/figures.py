@@ -85,16 +85,14 @@ def figures_of(ledger: CameraLedger) -> CameraFigures:
     rows = [row for row in ledger.rows if row.stamps.request is not None]
     t_ns = np.array([row.stamps.request for row in rows], dtype=np.int64)
     t_s = (t_ns - t_ns[:1]) / NS_PER_S
-    durations = {stage: [stage_ns(row, stage) for row in rows] for stage in STAGES}
-    whole = [i for i in range(len(rows)) if all(durations[part][i] is not None for part in PARTS)]
+    durations = {stage: _durations(rows, stage) for stage in STAGES}
+    parts = [durations[part] for part in PARTS]
+    whole = [i for i, spans in enumerate(zip(*parts, strict=True)) if None not in spans]
     return CameraFigures(
         t_s=t_s,
-        stage_ns={
-            s: np.array([v for v in found if v is not None], np.int64)
-            for s, found in durations.items()
-        },
+        stage_ns={stage: _known(found) for stage, found in durations.items()},
         total_ms=_floats(durations["capture_to_received"]) / NS_PER_MS,
-        parts_ms={part: _floats([durations[part][i] for i in whole]) / NS_PER_MS for part in PARTS},
+        parts_ms={part: _floats(durations[part])[whole] / NS_PER_MS for part in PARTS},
         parts_t_s=t_s[whole],
         ahead_ms=_floats([_ahead_ns(row) for row in rows]) / NS_PER_MS,
         angle_deg=np.degrees(_warp(rows, "angle_rad")),
@@ -106,6 +104,14 @@ def figures_of(ledger: CameraLedger) -> CameraFigures:
         never_sent=sum(row.stamps.send is None for row in rows),
         unreported=sum(row.stamps.send is not None and row.stamps.received is None for row in rows),
     )
+
+
+def _durations(rows: list[FrameRow], stage: str) -> list[int | None]:
+    return [stage_ns(row, stage) for row in rows]
+
+
+def _known(values: list[int | None]) -> npt.NDArray[np.int64]:
+    return np.array([value for value in values if value is not None], np.int64)
 
 
 def _floats(values: list[int | float | None] | list[int | None]) -> Floats:

@@ -178,12 +178,12 @@ def _summary(head: CameraHead, figures: CameraFigures) -> str:
     rate = f", {(count - 1) / span_s:.1f} Hz of {head.rate_hz:g} asked" if span_s else ""
     missing = sum(gap.missing for gap in figures.gaps)
     total = percentiles(figures.stage_ns[_TOTAL])
-    glass = (
-        f"Glass to glass {total.p50_ms:.1f} (median), {total.p95_ms:.1f} (95 %), "
-        f"{total.max_ms:.1f} (longest)."
-        if total.count
-        else "No frame was reported back as received by a reader whose clock is known."
-    )
+    glass = "No frame was reported back as received by a reader whose clock is known."
+    if total.count:
+        glass = (
+            f"Glass to glass {total.p50_ms:.1f} (median), {total.p95_ms:.1f} (95 %), "
+            f"{total.max_ms:.1f} (longest)."
+        )
     return (
         f"<p>{count} frames in {span_s:.1f} s{rate}; {total.count} with the whole way "
         "from capture to reception,"
@@ -252,7 +252,9 @@ def _drops(head: CameraHead) -> str:
     named += [(f"not sent to a reader: {reason}", count) for reason, count in head.unsent.items()]
     named = sorted(((n.replace("_", " "), c) for n, c in named if c), key=lambda pair: -pair[1])
     title = "<h3>Dropped since the start, by reason</h3>"
-    return title + (bars(named, "dropped frames by reason") if named else "<p>None.</p>")
+    if not named:
+        return f"{title}<p>None.</p>"
+    return title + bars(named, "dropped frames by reason")
 
 
 def _warp(figures: CameraFigures) -> str:

@@ -83,13 +83,14 @@ def course_map(
         poles: places (2,) and radii.
         start_m: place of the start, (2,); None = not drawn.
     """
-    starts = [] if start_m is None else [start_m[None]]
     places = (
         [gate.corners_m for gate in gates]
         + [path.p_m for path in paths]
         + [mark.p_m[None] for mark in marks]
     )
-    points = np.concatenate(places + starts)
+    if start_m is not None:
+        places.append(start_m[None])
+    points = np.concatenate(places)
     low = points.min(axis=0).tolist()
     high = points.max(axis=0).tolist()
     axes = ChartAxes.equal((low[0], high[0]), (low[1], high[1]), _HIGHEST, NARROW)
@@ -123,7 +124,10 @@ def _shades(axes: ChartAxes, paths: Sequence[MapPath], most: float) -> str:
     """Return one curve a shade, from the pieces of all paths."""
     parts: list[list[str]] = [[] for _ in range(_SHADES)]
     for path in paths:
-        rows = thinned(axes, np.column_stack((path.p_m, path.values)), 1.5 if path.is_main else 3.0)
+        apart_px = 3.0
+        if path.is_main:
+            apart_px = 1.5
+        rows = thinned(axes, np.column_stack((path.p_m, path.values)), apart_px)
         between = 0.5 * (rows[1:, 2] + rows[:-1, 2])
         shade = np.clip(_SHADES * between / most, 0, _SHADES - 1).astype(int)
         for piece in np.split(np.arange(len(shade)), np.flatnonzero(np.diff(shade)) + 1):
@@ -234,9 +238,15 @@ def means(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
     ends = [_spread_of(values) for _, values in rows]
     together = np.concatenate([*(values for _, values in rows), *ends])
     height = _ROW * len(rows) + 44.0
-    low, high = (float(together.min()), float(together.max())) if len(together) else (0.0, 1.0)
+    low = 0.0
+    high = 1.0
+    if len(together):
+        low = float(together.min())
+        high = float(together.max())
     span = max(high - low, 0.02 * abs(high), 1.0)
-    least = min(low - 0.05 * span, 0.0) if low < 3.0 * span else low - 0.15 * span
+    least = low - 0.15 * span
+    if low < 3.0 * span:
+        least = min(low - 0.05 * span, 0.0)
     axes = ChartAxes(NARROW, height, high + 0.05 * span, float(len(rows)), x_min=least, left=12.0)
     drawn = [axes.drawn(unit, "", y_ticks=0)]
     for k, ((name, values), spread) in enumerate(zip(rows, ends, strict=True)):

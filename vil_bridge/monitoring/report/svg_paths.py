@@ -161,6 +161,8 @@ def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
 
 def thinned(axes: ChartAxes, piece: Floats, apart: float = _LEAST_PX) -> Floats:
     """Return the points (k, 2) that are visibly apart, the last one included."""
+    if not len(piece):
+        return piece
     held = []
     at = (np.inf, np.inf)
     for row in piece.tolist():
@@ -168,7 +170,7 @@ def thinned(axes: ChartAxes, piece: Floats, apart: float = _LEAST_PX) -> Floats:
         if abs(here[0] - at[0]) + abs(here[1] - at[1]) >= apart:
             held.append(row)
             at = here
-    return np.array([*held, piece[-1].tolist()]) if len(piece) else piece
+    return np.array([*held, piece[-1].tolist()])
 
 
 def _envelope(piece: Floats, span_s: float) -> Floats:
@@ -185,6 +187,6 @@ def _envelope(piece: Floats, span_s: float) -> Floats:
 
 def curve_of(axes: ChartAxes, piece: Floats) -> str:
     """Return the path data of points (k, 2)."""
-    return (
-        "M" + "L".join(f"{axes.x(x)} {axes.y(y)}" for x, y in piece.tolist()) if len(piece) else ""
-    )
+    if not len(piece):
+        return ""
+    return "M" + "L".join(f"{axes.x(x)} {axes.y(y)}" for x, y in piece.tolist())

@@ -57,11 +57,13 @@ def chosen_cameras(
             built = bridge_camera(name, camera, config)
             rate = built.rate_hz if rate_hz is None else min(rate_hz, built.rate_hz)
             partner = made.get(left)
-            delay = RunningDelay(delay_ns + _DELIVERY_NS) if partner is None else partner.delay
-            built = replace(built, rate_hz=rate, delay=delay, repeat_ns=0)
-            made[name] = (
-                built if partner is None else replace(built, display_times=partner.display_times)
-            )
+            built = replace(built, rate_hz=rate, repeat_ns=0)
+            if partner is None:
+                made[name] = replace(built, delay=RunningDelay(delay_ns + _DELIVERY_NS))
+            else:
+                made[name] = replace(
+                    built, delay=partner.delay, display_times=partner.display_times
+                )
     return list(made.values())
 
 

@@ -105,9 +105,10 @@ def replay_offline(
     with Recording(file) as recording, new_folder(out, "a replay"):
         config = config_of(recording)
         write_whole(out / "config.yaml", recording.config_text.encode())
-        delay_ns = (
-            _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
-        )
+        if delay_ms is None:
+            delay_ns = _recorded_delay_ns(recording)
+        else:
+            delay_ns = round(delay_ms * NS_PER_MS)
         chosen = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
         played = _play(recording, config, out, scene, chosen, delay_ns, on_progress)
         _describe(recording, out, scene, delay_ns, played)

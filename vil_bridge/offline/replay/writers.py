@@ -64,9 +64,14 @@ class PictureWriter:
         Raises:
             OSError: the disk is full.
         """
-        shown = pixels.dtype == np.uint8 and pixels.shape[2:] != (4,)
-        name = f"{header.modality}/{header.frame_id}{'.jpg' if shown else suffix_of(pixels)}"
-        (self._folder / name).write_bytes(jpeg(pixels) if shown else encoded(pixels))
+        if pixels.dtype == np.uint8 and pixels.shape[2:] != (4,):
+            suffix = ".jpg"
+            data = jpeg(pixels)
+        else:
+            suffix = suffix_of(pixels)
+            data = encoded(pixels)
+        name = f"{header.modality}/{header.frame_id}{suffix}"
+        (self._folder / name).write_bytes(data)
         self.written += 1
         self._headers.write(msgspec.json.encode({"file": name, **header.fields()}) + b"\n")
         if header.frame_id != self._last_id:

@@ -165,10 +165,11 @@ class StreamHub:
 
     def report(self) -> dict[str, list[dict[str, Any]]]:
         """Every camera's readers with their counters."""
-        return {
-            name: [s.report() for s in camera.sink.subscribers]
-            for name, camera in self._cameras.items()
-        }
+        readers: dict[str, list[dict[str, Any]]] = {}
+        for name, camera in self._cameras.items():
+            subscribers = camera.sink.subscribers
+            readers[name] = [subscriber.report() for subscriber in subscribers]
+        return readers
 
     # --- messages ------------------------------------------------------------------------------
 

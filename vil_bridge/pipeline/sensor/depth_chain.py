@@ -142,11 +142,9 @@ class DepthChain:
 
 def _contrast(texture: ImageArray) -> npt.NDArray[np.float32]:
     """Return the standard deviation of the levels in the window around each pixel, (h, w)."""
-    gray: Any = (
-        cv2.cvtColor(np.ascontiguousarray(texture), cv2.COLOR_RGB2GRAY)
-        if texture.ndim == 3
-        else texture
-    )
+    gray: Any = texture
+    if texture.ndim == 3:
+        gray = cv2.cvtColor(np.ascontiguousarray(texture), cv2.COLOR_RGB2GRAY)
     gray = gray.astype(np.float32)
     window = (_WINDOW_PX, _WINDOW_PX)
     mean = cv2.blur(gray, window)

@@ -33,11 +33,9 @@ class _Settling:
         """Return the part, 1 for the first picture."""
         before_ns = self._t_ns
         self._t_ns = t_ns
-        return (
-            1.0
-            if before_ns is None
-            else 1.0 - math.exp(-max(0.0, 1e-9 * (t_ns - before_ns)) / _SETTLING_S)
-        )
+        if before_ns is None:
+            return 1.0
+        return 1.0 - math.exp(-max(0.0, 1e-9 * (t_ns - before_ns)) / _SETTLING_S)
 
 
 class ExposureControl:

@@ -45,9 +45,9 @@ class PixelArray:
         shape = camera.height_px, camera.width_px
         rng = np.random.Generator(np.random.SFC64(serial))
         pattern = 1.0 + sensor.response_nonuniformity * rng.standard_normal(shape, np.float32)
-        response = (
-            np.array(sensor.channel_response) if sensor.mosaic is not Mosaic.MONO else np.ones(3)
-        )
+        response = np.ones(3)
+        if sensor.mosaic is not Mosaic.MONO:
+            response = np.array(sensor.channel_response)
         self.channels = channel_of_sites(sensor.mosaic)
         self._response: Plane = (
             _falloff(camera, sensor.vignetting) * np.maximum(pattern, 0.0)

@@ -107,10 +107,10 @@ class Compensator:
         Raises:
             ValueError: ``depth`` or the instance picture has another size than the rendered camera.
         """
-        for name, picture in (
-            ("depth", depth),
-            ("instance", None if moving is None else moving.instance),
-        ):
+        pictures: list[tuple[str, ImageArray | None]] = [("depth", depth)]
+        if moving is not None:
+            pictures.append(("instance", moving.instance))
+        for name, picture in pictures:
             if (
                 picture is not None
                 and (picture.shape[1], picture.shape[0]) != geometry.rendered_size_px
@@ -118,7 +118,9 @@ class Compensator:
                 raise ValueError(
                     f"{name} is {picture.shape}, the rendered camera {geometry.rendered_size_px}"
                 )
-        method: Method = "homography" if mode == "reproject" and depth is None else mode
+        method: Method = mode
+        if mode == "reproject" and depth is None:
+            method = "homography"
         if method == "homography" and plane is None:
             plane = self.plane(depth, geometry.K_rendered)
         return FrameWarp(geometry, T_world_render, exposure, method, plane, depth, moving)

@@ -172,7 +172,8 @@ def _by_depth(
     # it is seen.
     z_render: ImageArray = cv2.erode(_depth_at_nodes(depth, x, y), _AROUND)
     for k in range(_ROUNDS):
-        z_render = _depth_at_nodes(depth, x, y) if k else z_render
+        if k:
+            z_render = _depth_at_nodes(depth, x, y)
         # In memory that is there: new arrays would cost more than what is computed.
         np.multiply(ax, x, out=z_now)
         z_now += np.multiply(ay, y, out=z)

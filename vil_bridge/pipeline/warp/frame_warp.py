@@ -89,7 +89,9 @@ class FrameWarp:
         """Part of the result that the rendered picture really shows."""
         if self._cuts:
             return 1.0
-        return self._found.valid_fraction if self._H is None else self._covered
+        if self._H is None:
+            return self._found.valid_fraction
+        return self._covered
 
     def show(
         self,
@@ -110,7 +112,10 @@ class FrameWarp:
             ValueError: the picture has another size than the rendered camera.
         """
         if self._cuts:
-            return self._geometry.cut(pixels), None if valid is None else self._geometry.cut(valid)
+            shown = self._geometry.cut(pixels)
+            if valid is not None:
+                valid = self._geometry.cut(valid)
+            return shown, valid
         self._geometry.check(pixels)
         if modality is Modality.FLOW:
             return self._flow(pixels, valid, before)
@@ -120,9 +125,9 @@ class FrameWarp:
                 z, self._geometry, self._found, self._motion(self._geometry.nodes.rows)
             ), None
         moved = self._moved(modality, pixels)
-        return (
-            shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved
-        ), None
+        if modality is Modality.NORMALS:
+            moved = shown_normals(moved, self._motion_of_rows)
+        return moved, None
 
     def place(self, u_px: float, v_px: float, z_m: float) -> tuple[float, float, float] | None:
         """Return where a point of the rendered picture is shown: pixel and z-depth.
@@ -138,7 +143,10 @@ class FrameWarp:
         u = 0.0
         v = v_px
         z_now_m = 0.0
-        for _ in range(_ROW_ROUNDS if self._exposure.rolls else 1):
+        rounds = 1
+        if self._exposure.rolls:
+            rounds = _ROW_ROUNDS
+        for _ in range(rounds):
             motion = self._motion(np.array([v]))
             X_now_m = (X_render_m - motion.dp_render_m[0]) @ motion.R_rn[0]
             z_now_m = float(X_now_m[2])
@@ -147,7 +155,9 @@ class FrameWarp:
             u, v = (at.item() for at in self._geometry.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
         width_px, height_px = self._geometry.size_px
         inside = -0.5 <= u < width_px - 0.5 and -0.5 <= v < height_px - 0.5
-        return (u, v, z_now_m) if inside else None
+        if not inside:
+            return None
+        return u, v, z_now_m
 
     @property
     def _cuts(self) -> bool:
@@ -193,7 +203,9 @@ class FrameWarp:
 
     def _motion(self, rows: FloatArray) -> CameraMotion:
         motion = self._exposure.motion_from(self._T_world_render, rows, self._geometry.size_px[1])
-        return motion.turned_only() if self.method == "rotation" else motion
+        if self.method == "rotation":
+            return motion.turned_only()
+        return motion
 
     def _moved(self, modality: Modality, pixels: ImageArray) -> ImageArray:
         if self._H is None:

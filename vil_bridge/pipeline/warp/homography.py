@@ -66,14 +66,11 @@ def homography(
     # much.
     towards = [x / d_m for x in normal.tolist()]
     dp_m = dp_render_m.tolist()
-    columns = zip(*R_rn.tolist(), strict=True)
-    moved = [
-        (column, -(column[0] * dp_m[0] + column[1] * dp_m[1] + column[2] * dp_m[2]))
-        for column in columns
-    ]
-    return _in_pixels(
-        [[r + t * m for r, m in zip(row, towards, strict=True)] for row, t in moved], K, K_shown
-    )
+    rows = []
+    for column in zip(*R_rn.tolist(), strict=True):
+        t = -(column[0] * dp_m[0] + column[1] * dp_m[1] + column[2] * dp_m[2])
+        rows.append([r + t * m for r, m in zip(column, towards, strict=True)])
+    return _in_pixels(rows, K, K_shown)
 
 
 def rotation_homography(

@@ -58,7 +58,9 @@ def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageAr
     interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
     empty = (FORMAT_OF[modality].empty,) * 4
     moved = by_map(storable(pixels), found.x_px, found.y_px, interpolation, empty)
-    return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
+    if pixels.dtype == np.float16:
+        moved = moved.view(np.float16)
+    return np.asarray(moved)
 
 
 def shown_depth(
@@ -80,14 +82,17 @@ def shown_depth(
     away = (ahead * motion.dp_render_m).sum(axis=1, dtype=np.float32)[:, None] / np.float32(
         metres_per_unit(z)
     )
-    kind = cv2.CV_16U if z.dtype == np.uint16 else cv2.CV_32F
+    no_hit: int | np.float32 = np.float32(NO_HIT_M)
+    kind = cv2.CV_32F
+    if z.dtype == np.uint16:
+        no_hit = 0xFFFF
+        kind = cv2.CV_16U
     turned = cv2.multiply(z, turn, dtype=cv2.CV_32F)
     if len(away) == 1:
         z_now: Any = cv2.addWeighted(turned, 1.0, turned, 0.0, -float(away[0, 0]), dtype=kind)
     else:
         steps = geometry.enlarged(np.broadcast_to(away, found.x_nodes_px.shape).copy())
         z_now = cv2.subtract(turned, steps, dtype=kind)
-    no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
     np.copyto(z_now, no_hit, where=z == no_hit)
     if found.moved is not None:
         z_now[found.moved.row, found.moved.column] = found.moved.z_m / np.float32(
@@ -199,4 +204,6 @@ def _depth_along(
 def _moved(points: ImageArray, T: Transform, turned_only: bool) -> ImageArray:
     """Points (h, w, 3) in other axes; directions when ``turned_only``."""
     turned = points @ q_to_matrix(T.q_xyzw).T.astype(np.float32)
-    return np.asarray(turned if turned_only else turned + T.p_m.astype(np.float32))
+    if turned_only:
+        return np.asarray(turned)
+    return np.asarray(turned + T.p_m.astype(np.float32))

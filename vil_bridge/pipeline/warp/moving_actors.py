@@ -149,13 +149,16 @@ class SeenActors:
     def __init__(self, scene: MovingScene, sight: Sight) -> None:
         self._actors = scene.actors[:_MOST_ACTORS]
         self._sight = sight
-        ids = _actors_of_ids(self._actors, scene.instance, sight) if self._actors else {}
+        ids: dict[int, int] = {}
+        if self._actors:
+            ids = _actors_of_ids(self._actors, scene.instance, sight)
         owner_of = np.zeros(65536, np.uint8)
         owner_of[list(ids)] = list(ids.values())
-        self._owner = owner_of[scene.instance] if ids else owner_of[:0]
+        self._owner = owner_of[:0]
         self.names = tuple(self._actors[index - 1].name for index in ids.values())
         self.static_depth = sight.depth
         if ids:
+            self._owner = owner_of[scene.instance]
             depth = sight.depth.astype(np.float32)
             nearest = cv2.erode(np.where(self._owner > 0, depth, np.float32(np.inf)), _BESIDE)
             # Not what is before the actor.
@@ -321,10 +324,14 @@ def _projected(
     in_render_m = q_rotate(q_render_world, shown_m - T_world_render.p_m)
     u_px = v_px = row
     X_m = in_render_m[0]
-    for _ in range(2 if exposure.rolls else 1):
-        motion = exposure.motion_from(
-            T_world_render, v_px if exposure.rolls else np.zeros(1), height_px
-        )
+    rounds = 1
+    rows = np.zeros(1)
+    if exposure.rolls:
+        rounds = 2
+    for _ in range(rounds):
+        if exposure.rolls:
+            rows = v_px
+        motion = exposure.motion_from(T_world_render, rows, height_px)
         at_m = in_render_m[0]
         if exposure.rolls:
             share = np.clip((v_px + 0.5) / height_px, 0.0, 1.0) * (len(exposure.poses) - 1)

@@ -178,8 +178,6 @@ class ViewGeometry:
         left = round(rx - cx)
         top = round(ry - cy)
         same = np.allclose((gx, gy, rx - left, ry - top), (fx, fy, cx, cy), rtol=1e-9, atol=1e-6)
-        return (
-            None
-            if self.bends or not same
-            else np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]
-        )
+        if self.bends or not same:
+            return None
+        return np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]

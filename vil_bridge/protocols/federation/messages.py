@@ -303,13 +303,7 @@ _read_description = msgspec.json.Decoder(_DescriptionJson).decode
 def encode_description(run: int, description: Description) -> bytes:
     """Return a description's bytes."""
     actors = [
-        _ActorJson(
-            a.name,
-            a.kind,
-            a.prefab,
-            a.size_m,
-            None if a.skeleton is None else _skeleton_json(a.skeleton),
-        )
+        _ActorJson(a.name, a.kind, a.prefab, a.size_m, _skeleton_json(a.skeleton))
         for a in description.actors
     ]
     content = msgspec.json.encode(_DescriptionJson(description.site, description.revision, actors))
@@ -328,13 +322,7 @@ def decode_description(data: bytes) -> tuple[int, Description]:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ProtocolError(f"description: {exc}", offset=_PRELUDE.size, length=len(data)) from None
     actors = tuple(
-        ActorInfo(
-            a.name,
-            a.kind,
-            a.prefab,
-            a.size_m,
-            None if a.skeleton is None else _skeleton_model(a.skeleton),
-        )
+        ActorInfo(a.name, a.kind, a.prefab, a.size_m, _skeleton_model(a.skeleton))
         for a in read.actors
     )
     if len({a.name for a in actors}) != len(actors):
@@ -342,12 +330,16 @@ def decode_description(data: bytes) -> tuple[int, Description]:
     return run, Description(read.site, read.revision, actors)
 
 
-def _skeleton_json(model: SkeletonModel) -> _SkeletonJson:
+def _skeleton_json(model: SkeletonModel | None) -> _SkeletonJson | None:
+    if model is None:
+        return None
     offsets = [(x, y, z) for x, y, z in model.offsets_m.tolist()]
     return _SkeletonJson(model.name, list(model.bones), list(model.parents), offsets, model.scale)
 
 
-def _skeleton_model(read: _SkeletonJson) -> SkeletonModel:
+def _skeleton_model(read: _SkeletonJson | None) -> SkeletonModel | None:
+    if read is None:
+        return None
     if not len(read.bones) == len(read.parents) == len(read.offsets_m):
         raise ProtocolError(f"skeleton {read.name!r}: bones, parents and offsets differ in number")
     if any(not -1 <= parent < i for i, parent in enumerate(read.parents)):

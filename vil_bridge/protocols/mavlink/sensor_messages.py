@@ -83,6 +83,11 @@ def hil_gps(reading: GpsReading) -> hil.HilGps:
     east, north, up = reading.v_world_mps
     speed = math.hypot(east, north)
     course_cdeg = round(math.degrees(math.atan2(east, north)) * 100.0) % 36_000
+    if not speed > _SLOW_MPS:
+        course_cdeg = hil.UNKNOWN_COURSE_CDEG
+    fix = 0
+    if reading.valid:
+        fix = reading.fix
     return hil.HilGps(
         reading.t_ns // _US,
         round(reading.latitude_deg * 1e7),
@@ -94,8 +99,8 @@ def hil_gps(reading: GpsReading) -> hil.HilGps:
         _cmps(north),
         _cmps(east),
         _cmps(-up),
-        course_cdeg if speed > _SLOW_MPS else hil.UNKNOWN_COURSE_CDEG,
-        reading.fix if reading.valid else 0,
+        course_cdeg,
+        fix,
         hil.UNKNOWN_SATELLITES,
     )
 
@@ -111,21 +116,27 @@ def distance_sensors(reading: DistanceReading, first: int) -> Iterator[hil.Dista
     )
     for beam, range_m in enumerate(reading.ranges_m):
         orientation = _orientation(reading.directions_body[beam])
-        custom = orientation == hil.ORIENTATION_CUSTOM
-        hit = range_m < reading.max_m
+        range_cm = most_cm + 1
+        quality = _INVALID
+        if range_m < reading.max_m:
+            range_cm = min(round(range_m * 100.0), most_cm)
+            quality = _GOOD
+        q_wxyz = (0.0, 0.0, 0.0, 0.0)
+        if orientation == hil.ORIENTATION_CUSTOM:
+            q_wxyz = _wxyz(beam_pose(reading, beam))
         yield hil.DistanceSensor(
             reading.t_ns // _MS % 2**32,
             least_cm,
             most_cm,
-            min(round(range_m * 100.0), most_cm) if hit else most_cm + 1,
+            range_cm,
             hil.DISTANCE_LASER,
             (first + beam) % 256,
             orientation,
             hil.UNKNOWN_COVARIANCE,
             0.0,
             0.0,
-            _wxyz(beam_pose(reading, beam)) if custom else (0.0, 0.0, 0.0, 0.0),
-            _GOOD if hit else _INVALID,
+            q_wxyz,
+            quality,
         )
 
 

@@ -51,8 +51,10 @@ class Subscriptions:
             self._wanted = {(k, n) for k, n in self._wanted if k != kind}
         elif len(self._wanted) >= _MAX_SUBSCRIPTIONS:
             return False
+        elif name == "SubscribeByID":
+            self._wanted.add((kind, f"#{wanted}"))
         else:
-            self._wanted.add((kind, f"#{wanted}" if name == "SubscribeByID" else wanted or "all"))
+            self._wanted.add((kind, wanted or "all"))
         return True
 
     @property
@@ -159,7 +161,9 @@ class ClientTable:
     def subscriptions(self, address: Address) -> Subscriptions | None:
         """Return the subscriptions of an address; None before 4.0, and for those not registered."""
         client = self._clients.get(address)
-        return None if client is None or self._version < BITSTREAM_SINCE else client.subscriptions
+        if client is None or self._version < BITSTREAM_SINCE:
+            return None
+        return client.subscriptions
 
     def announcement(self, address: Address) -> int:
         """Return the params bits that the next frame to this address carries once."""

@@ -73,10 +73,16 @@ def decode_frame(datagram: bytes, version: Version) -> NatNetFrame:
     other_markers = sections.next(lambda part, count, _: read_points(part, count), 12)
     bodies, body_markers = sections.next(_all_bodies, _least_body(version))
     skeletons = sections.next(_skeletons, 8)
-    assets = sections.next(_assets, 12) if sections.sized else ()
+    assets: tuple[AssetPose, ...] = ()
+    if sections.sized:
+        assets = sections.next(_assets, 12)
     markers = sections.next(_labeled, _marker_layout(version).itemsize)
-    force_plates = sections.next(_analog, 8) if version >= _FORCE_PLATES_SINCE else ()
-    devices = sections.next(_analog, 8) if version >= _DEVICES_SINCE else ()
+    force_plates: tuple[AnalogSamples, ...] = ()
+    if version >= _FORCE_PLATES_SINCE:
+        force_plates = sections.next(_analog, 8)
+    devices: tuple[AnalogSamples, ...] = ()
+    if version >= _DEVICES_SINCE:
+        devices = sections.next(_analog, 8)
     spare = reader.left - suffix_bytes(version) if sections.sized else 0
     start = reader.skip(max(0, spare))
     tail = reader.data[start : reader.offset]
@@ -144,11 +150,9 @@ def read_points(reader: DatagramReader, count: int) -> Points:
 def _all_bodies(
     reader: DatagramReader, count: int, version: Version
 ) -> tuple[Records, tuple[Records, ...]]:
-    return (
-        (fill(reader, count, BODY), ())
-        if version >= SIZED_SINCE
-        else _bodies(reader, count, version)
-    )
+    if version >= SIZED_SINCE:
+        return fill(reader, count, BODY), ()
+    return _bodies(reader, count, version)
 
 
 def _least_body(version: Version) -> int:
@@ -236,12 +240,13 @@ def _assets(reader: DatagramReader, count: int, _version: Version) -> tuple[Asse
 
 
 def _analog(reader: DatagramReader, count: int, _version: Version) -> tuple[AnalogSamples, ...]:
-    return tuple(
-        AnalogSamples(
-            reader.i32(), tuple(_samples(reader, reader.count(4)) for _ in range(reader.count(4)))
-        )
-        for _ in range(count)
-    )
+    devices = []
+    for _ in range(count):
+        identity = reader.i32()
+        channels = reader.count(4)
+        samples = tuple(_samples(reader, reader.count(4)) for _ in range(channels))
+        devices.append(AnalogSamples(identity, samples))
+    return tuple(devices)
 
 
 def _samples(reader: DatagramReader, count: int) -> npt.NDArray[np.float32]:
@@ -294,11 +299,9 @@ def _suffix_of(values: tuple[Any, ...], layout: Struct) -> Suffix:
         code, sub, timestamp_s, mid, received, transmit, params, _ = values
         return Suffix(timestamp_s, mid, received, transmit, params, code, sub)
     latency_s, code, sub = values[:3]
-    extra: dict[str, Any] = (
-        {"timestamp_s": None}
-        if layout is _SUFFIX_25
-        else {"timestamp_s": values[3], "params": values[4]}
-    )
+    extra: dict[str, Any] = {"timestamp_s": None}
+    if layout is not _SUFFIX_25:
+        extra = {"timestamp_s": values[3], "params": values[4]}
     return Suffix(timecode=code, timecode_sub=sub, old_latency_s=latency_s, **extra)
 
 
@@ -329,7 +332,9 @@ def encode_frame(frame: NatNetFrame, version: Version) -> bytes:
     sized = version >= SIZED_SINCE
 
     def section(count: int, content: bytes) -> bytes:
-        return (_COUNT_AND_SIZE.pack(count, len(content)) if sized else _I32.pack(count)) + content
+        if not sized:
+            return _I32.pack(count) + content
+        return _COUNT_AND_SIZE.pack(count, len(content)) + content
 
     def section_of(items: Sequence[_T], pack: Callable[[_T, Version], bytes]) -> bytes:
         return section(len(items), b"".join([pack(item, version) for item in items]))
@@ -340,13 +345,18 @@ def encode_frame(frame: NatNetFrame, version: Version) -> bytes:
         section(len(frame.other_markers), _floats(frame.other_markers)),
         section(len(frame.bodies), _pack_bodies(frame.bodies, frame.body_markers, version)),
         section_of(frame.skeletons, _pack_skeleton),
-        section_of(frame.assets, _pack_asset) if sized else b"",
-        section(len(frame.markers), _as(frame.markers, _marker_layout(version)).tobytes()),
-        section_of(frame.force_plates, _pack_analog) if version >= _FORCE_PLATES_SINCE else b"",
-        section_of(frame.devices, _pack_analog) if version >= _DEVICES_SINCE else b"",
-        frame.tail if sized else b"",
-        _pack_suffix(frame.suffix, version),
     ]
+    if sized:
+        parts.append(section_of(frame.assets, _pack_asset))
+    markers = _as(frame.markers, _marker_layout(version))
+    parts.append(section(len(markers), markers.tobytes()))
+    if version >= _FORCE_PLATES_SINCE:
+        parts.append(section_of(frame.force_plates, _pack_analog))
+    if version >= _DEVICES_SINCE:
+        parts.append(section_of(frame.devices, _pack_analog))
+    if sized:
+        parts.append(frame.tail)
+    parts.append(_pack_suffix(frame.suffix, version))
     return encode(MessageId.FRAMEOFDATA, b"".join(parts))
 
 

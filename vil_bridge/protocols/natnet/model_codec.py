@@ -58,7 +58,8 @@ def decode_models(datagram: bytes, version: Version) -> Models:
         read = _READERS.get(kind) if 0 <= kind <= _last_kind(version) else None
         if read is not None:
             items.append(read(part, version))
-            unread += part.left if sized else 0
+            if sized:
+                unread += part.left
         elif sized:
             items.append(UnknownDescription(kind, part.data[part.skip(part.left) : part.end]))
         else:
@@ -95,9 +96,9 @@ def _read_markers(reader: DatagramReader, version: Version) -> tuple[MarkerDescr
     count = reader.count(_VECTOR.size + _I32.size)
     places: list[Any] = [reader.take(_VECTOR) for _ in range(count)]
     labels = [reader.i32() for _ in range(count)]
-    names = (
-        [reader.text() for _ in range(count)] if version >= _MARKER_NAMES_SINCE else [""] * count
-    )
+    names = [""] * count
+    if version >= _MARKER_NAMES_SINCE:
+        names = [reader.text() for _ in range(count)]
     return tuple(map(MarkerDescription, places, labels, names))
 
 
@@ -186,7 +187,10 @@ def encode_models(models: Models, version: Version) -> bytes:
     carried = [(kind, content) for kind, content in packed if sized or kind <= _last_kind(version)]
     parts = [_I32.pack(len(carried))]
     for kind, content in carried:
-        parts += [_I32.pack(kind), _I32.pack(len(content)) if sized else b"", content]
+        parts.append(_I32.pack(kind))
+        if sized:
+            parts.append(_I32.pack(len(content)))
+        parts.append(content)
     return encode(MessageId.MODELDEF, b"".join(parts))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from vil_bridge.protocols.natnet.frame import (
     Records,
 )
 from vil_bridge.protocols.natnet.model import BodyDescription, SkeletonDescription, Vector
+
+_T = TypeVar("_T")
 
 
 def body_records(
@@ -93,6 +96,12 @@ def subscribed(
         for i, (n, k) in enumerate(zip(bodies, ids, strict=True))
         if wanted.wants("RigidBody", n, k)
     ]
+
+    def part(kind: str, streamed: _T, nothing: _T) -> _T:
+        if wanted.wants(kind, ""):
+            return streamed
+        return nothing
+
     return replace(
         frame,
         bodies=frame.bodies[rows],
@@ -102,12 +111,10 @@ def subscribed(
             for name, pose in zip(skeletons, frame.skeletons, strict=True)
             if wanted.wants("Skeleton", name)
         ),
-        assets=frame.assets if wanted.wants("AllTypes", "") else (),
-        markers=frame.markers if wanted.wants("LabeledMarkers", "") else NO_MARKERS,
-        marker_sets=frame.marker_sets if wanted.wants("MarkersetMarkers", "") else (),
-        other_markers=frame.other_markers
-        if wanted.wants("LegacyUnlabeledMarkers", "")
-        else NO_POINTS,
-        force_plates=frame.force_plates if wanted.wants("ForcePlate", "") else (),
-        devices=frame.devices if wanted.wants("Device", "") else (),
+        assets=part("AllTypes", frame.assets, ()),
+        markers=part("LabeledMarkers", frame.markers, NO_MARKERS),
+        marker_sets=part("MarkersetMarkers", frame.marker_sets, ()),
+        other_markers=part("LegacyUnlabeledMarkers", frame.other_markers, NO_POINTS),
+        force_plates=part("ForcePlate", frame.force_plates, ()),
+        devices=part("Device", frame.devices, ()),
     )

@@ -260,11 +260,9 @@ class ConnectionWatch:
         probes, unacked, unanswered_ms, sent, received = _TCP_INFO.unpack(info)
         if (probes or unacked) and unanswered_ms > _UNANSWERED_MS:
             return _GONE
-        return (
-            ""
-            if self._budget is None
-            else self._beyond(self._budget, tcp, connection, sent, received)
-        )
+        if self._budget is None:
+            return ""
+        return self._beyond(self._budget, tcp, connection, sent, received)
 
     def _beyond(
         self, budget: Budget, tcp: socket.socket, connection: _Connection, sent: int, received: int
@@ -283,7 +281,10 @@ class ConnectionWatch:
         connection.received = received
         connection.served = sent > _SERVED_BYTES
         patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
-        connection.waited_s = 0.0 if waiting <= _WAITING_BYTES else connection.waited_s + patience_s
+        if waiting <= _WAITING_BYTES:
+            connection.waited_s = 0.0
+        else:
+            connection.waited_s += patience_s
         if spent > budget.at_once:
             return "flood"
         if connection.unfinished - waiting > budget.unfinished:
@@ -311,11 +312,9 @@ class ConnectionWatch:
             self._with(descriptor, lambda _tcp, _connection: "too_many")
 
     def _is_registered(self, descriptor: int) -> bool:
-        return (
-            self._connections[descriptor].served
-            if self._registered is None
-            else descriptor in self._registered
-        )
+        if self._registered is None:
+            return self._connections[descriptor].served
+        return descriptor in self._registered
 
     def _with(self, descriptor: int, excess: Callable[[socket.socket, _Connection], str]) -> None:
         """Look at a connection, and end it where ``excess`` returns a reason.

@@ -107,11 +107,11 @@ def _read(path: Path) -> dict[str, bytes]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         cure = (
-            f"Make it on this host: `vil-bridge keys new {path.parent} --name {path.stem}`"
-            if path.suffix == ".key_secret"
-            else "Copy it here from the host where `vil-bridge keys new` made it with --name "
+            "Copy it here from the host where `vil-bridge keys new` made it with --name "
             f"{path.stem}"
         )
+        if path.suffix == ".key_secret":
+            cure = f"Make it on this host: `vil-bridge keys new {path.parent} --name {path.stem}`"
         raise ConfigError(f"{path}: No such file. {cure}") from None
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(
@@ -157,11 +157,9 @@ class CurveGuard:
         if not known:
             self._refuse(frames)
         request = frames[3] if len(frames) > 3 else b""
-        verdict = (
-            (b"200", b"OK", self._allowed[frames[8]].encode())
-            if known
-            else (b"400", b"key not allowed", b"")
-        )
+        verdict = (b"400", b"key not allowed", b"")
+        if known:
+            verdict = (b"200", b"OK", self._allowed[frames[8]].encode())
         self._drain.send((*frames[:2], b"1.0", request, *verdict, b""))
 
     def _refuse(self, frames: list[bytes]) -> None:

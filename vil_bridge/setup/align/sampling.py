@@ -124,7 +124,9 @@ class SampleRecorder:
                 f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has "
                 f"{', '.join(seen) or 'nothing'}"
             )
-        return "" if self._poses[actor] else f"{wanted.subject!r} is in the stream, but not tracked"
+        if self._poses[actor]:
+            return ""
+        return f"{wanted.subject!r} is in the stream, but not tracked"
 
     def imu_trouble(self, source: str) -> str:
         """Return the reason that no inertial samples of a source come; empty while they do."""
@@ -134,11 +136,9 @@ class SampleRecorder:
                 f"no inertial samples: source {source} is {report.state}: "
                 f"{report.reason or 'nothing came yet'}"
             )
-        return (
-            ""
-            if self._imu[source]
-            else f"no inertial samples: source {source} runs, but sends none"
-        )
+        if self._imu[source]:
+            return ""
+        return f"no inertial samples: source {source} runs, but sends none"
 
     def _handle_frame(self, frame: SourceFrame) -> None:
         self._subjects[frame.source] = frame.subjects

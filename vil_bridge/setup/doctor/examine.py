@@ -219,7 +219,8 @@ def as_text(findings: Sequence[Finding]) -> str:
         lines.append(f"{_MARK[finding.state]}  {finding.name:<{width}}  {finding.text}")
         if finding.cure:
             lines.append(f"      {'':<{width}}  -> {finding.cure}")
-    counts = {state: sum(f.state is state for f in findings) for state in State}
+    states = [finding.state for finding in findings]
+    counts = {state: states.count(state) for state in State}
     lines.append(
         f"{counts[State.OK]} ok, {counts[State.WARN]} warnings, {counts[State.FAIL]} failed"
     )

@@ -135,11 +135,9 @@ def check_clock_sync() -> Finding:
     """
     name = "wall clock"
     libc = ctypes.CDLL(None, use_errno=True)
-    state = (
-        libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
-        if hasattr(libc, "adjtimex")
-        else -1
-    )
+    state = -1
+    if hasattr(libc, "adjtimex"):
+        state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state == _TIME_ERROR:
         return warn(
             name,

@@ -72,11 +72,9 @@ def route_to(host: str, port: int = 9) -> Route:
         try:
             sock.connect((host_ip, port))
         except OSError as exc:
-            text = (
-                "no route to it"
-                if exc.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH)
-                else os.strerror(exc.errno or 0)
-            )
+            text = os.strerror(exc.errno or 0)
+            if exc.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+                text = "no route to it"
             return Route(host_ip, problem=text)
         local_ip = str(sock.getsockname()[0])
     name = next((i.name for i in interfaces() if i.address == local_ip), "")

@@ -41,11 +41,9 @@ def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
     for line in done.stdout.splitlines():
         if line.startswith("context "):
             renderer = line.removeprefix("context ")
-            slow = (
-                " (on the CPU: fine for small pictures)"
-                if any(s in renderer for s in _SOFTWARE_RENDERERS)
-                else ""
-            )
+            slow = ""
+            if any(s in renderer for s in _SOFTWARE_RENDERERS):
+                slow = " (on the CPU: fine for small pictures)"
             return ok(name, renderer + slow)
     reason = (
         done.stderr.strip().rpartition("\n")[2] or f"the test ended with code {done.returncode}"
@@ -67,12 +65,10 @@ def check_jpeg() -> Finding:
         return fail(
             name, f"simplejpeg does not work: {exc}", "pip install --force-reinstall simplejpeg"
         )
-    return (
-        ok(name, "simplejpeg works")
-        if back.shape == picture.shape
-        else fail(
-            name, "simplejpeg returns another picture", "pip install --force-reinstall simplejpeg"
-        )
+    if back.shape == picture.shape:
+        return ok(name, "simplejpeg works")
+    return fail(
+        name, "simplejpeg returns another picture", "pip install --force-reinstall simplejpeg"
     )
 
 

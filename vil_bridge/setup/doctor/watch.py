@@ -145,8 +145,11 @@ def check_answer(source: str, activity: SourceActivity) -> Finding:
     name = f"source {source}"
     report = activity.report
     if report is None or report.state is not ComponentState.RUNNING:
-        state = "silent" if report is None else str(report.state)
-        reason = "nothing came" if report is None or not report.reason else report.reason
+        state = "silent"
+        reason = "nothing came"
+        if report is not None:
+            state = str(report.state)
+            reason = report.reason or reason
         return fail(
             name,
             f"{state}: {reason}",
@@ -179,11 +182,9 @@ def check_subject(name: str, actor: ActorConfig, activity: SourceActivity) -> Fi
         cure = (
             f"`subject:` of actors.{name} as the mocap program shows it, upper and lower case alike"
         )
-        return fail(
-            title,
-            problem,
-            f"`kind:` of actors.{name}" if actor.subject in {*bodies, *skeletons} else cure,
-        )
+        if actor.subject in {*bodies, *skeletons}:
+            cure = f"`kind:` of actors.{name}"
+        return fail(title, problem, cure)
     tracked = (activity.skeletons if actor.kind is ActorKind.HUMAN else activity.bodies)[
         actor.subject
     ]

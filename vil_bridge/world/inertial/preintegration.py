@@ -38,10 +38,11 @@ _SERIES_ANGLE_RAD: Final = 10.0
 # gyroscope measures.
 _SERIES: Final[FloatArray] = np.array(
     [
-        [(-1) ** k / math.factorial(2 * k + offset) for offset in (2, 3, 4)]
+        (-1) ** k / math.factorial(2 * k + offset)
         for k in range(_SERIES_TERMS)
+        for offset in (2, 3, 4)
     ]
-)
+).reshape(_SERIES_TERMS, 3)
 
 
 class Preintegrated(NamedTuple):

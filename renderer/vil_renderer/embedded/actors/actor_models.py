@@ -84,9 +84,9 @@ class HumanModels:
     def _make(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
         rig = self.rig(asset)
         source = Source.of(skeleton.model)
-        return (
-            CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)
-        )
+        if rig is None or source is None:
+            return CapsuleBody(skeleton.model)
+        return Retarget(source, rig)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

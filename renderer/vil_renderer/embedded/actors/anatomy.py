@@ -33,13 +33,18 @@ PARTS: Final = (
 PART_INDEX: Final = {part: i for i, part in enumerate(PARTS)}
 
 LIMBS: Final = tuple(
-    tuple(f"{side}_{part}" for part in parts)
-    for parts in (("upper_arm", "lower_arm", "hand"), ("upper_leg", "lower_leg", "foot"))
+    (f"{side}_{upper}", f"{side}_{lower}", f"{side}_{end}")
+    for upper, lower, end in (
+        ("upper_arm", "lower_arm", "hand"),
+        ("upper_leg", "lower_leg", "foot"),
+    )
     for side in SIDES
 )
 """Left arm, right arm, left leg, right leg: the joints at which they begin, bend and end."""
 
-UPPERS, LOWERS, ENDS = ([PART_INDEX[limb[k]] for limb in LIMBS] for k in range(3))
+UPPERS: Final = [PART_INDEX[upper] for upper, _, _ in LIMBS]
+LOWERS: Final = [PART_INDEX[lower] for _, lower, _ in LIMBS]
+ENDS: Final = [PART_INDEX[end] for _, _, end in LIMBS]
 
 
 def anatomy(model: SkeletonModel) -> dict[str, int]:

@@ -75,9 +75,12 @@ def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, F
     for bone, parent in enumerate(model.parents):
         if parent >= 0:
             rows.append((parent, model.offsets_m[bone], float(length_m[bone])))
-        if bone not in model.parents:
-            tip = model.offsets_m[bone] if parent >= 0 else np.zeros(3)
-            rows.append((bone, _TIP * tip, _TIP * float(length_m[bone]) if parent >= 0 else 0.0))
+        if bone in model.parents:
+            continue
+        if parent >= 0:
+            rows.append((bone, _TIP * model.offsets_m[bone], _TIP * float(length_m[bone])))
+        else:
+            rows.append((bone, np.zeros(3), 0.0))
     radius = np.clip([_SLENDER * length for _, _, length in rows], *_RADIUS_M)
     ends = np.array([(np.zeros(3), tip) for _, tip, _ in rows])
     return (

@@ -30,8 +30,11 @@ def figure(name: str = "human") -> Asset:
     places = build.size * np.array([place for _, place in joints.values()])
     nodes = []
     for i, (joint, (parent, _)) in enumerate(joints.items()):
-        above = names.index(parent) if parent else -1
-        nodes.append(Node(joint, above, places[i] - (places[above] if parent else 0.0)))
+        if parent:
+            above = names.index(parent)
+            nodes.append(Node(joint, above, places[i] - places[above]))
+        else:
+            nodes.append(Node(joint, -1, places[i].copy()))
     inverse_bind = np.tile(np.eye(4), (len(names), 1, 1))
     inverse_bind[:, :3, 3] = -places
     skin = Skin(tuple(range(len(names))), inverse_bind)

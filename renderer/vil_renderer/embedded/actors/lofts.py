@@ -54,7 +54,9 @@ def capsule(
     a_m: FloatArray, b_m: FloatArray, radii_m: tuple[float, float], columns: int = 12, rows: int = 4
 ) -> MeshBuilder:
     """Build a tapered capsule between two points (3,)."""
-    along = unit(b_m - a_m) if np.linalg.norm(b_m - a_m) > _WELD_M else np.array([0.0, 0.0, 1.0])
+    along = np.array([0.0, 0.0, 1.0])
+    if np.linalg.norm(b_m - a_m) > _WELD_M:
+        along = unit(b_m - a_m)
     side = unit(cross(along, np.eye(3)[int(np.abs(along).argmin())]))
     across = cross(along, side)
     rise = np.linspace(-0.5 * np.pi, 0.0, rows + 1)[1:]

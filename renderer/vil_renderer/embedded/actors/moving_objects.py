@@ -54,9 +54,13 @@ class _MovingObject:
             raise RendererError(
                 f"{thing.name}: the model has no animation {thing.clip.animation!r}; known: {known}"
             )
-        moves = thing.path is not None or thing.clip is not None
-        self._low, self._high = _bounds(thing) if moves else (_NOWHERE, _NOWHERE)
-        self._still = None if moves else self._posed(0)
+        self._low = _NOWHERE
+        self._high = _NOWHERE
+        self._still: Posed | None = None
+        if thing.path is not None or thing.clip is not None:
+            self._low, self._high = _bounds(thing)
+        else:
+            self._still = self._posed(0)
 
     def pose(self, t_ns: int) -> Posed:
         """Return the object at a time; a resting object is posed once."""
@@ -78,6 +82,9 @@ class _MovingObject:
         scale: FloatArray = np.linalg.norm(m[:3, :3], axis=0)
         middle = m[:3, :3] @ (0.5 * (self._low + self._high)) + m[:3, 3]
         x, y, z = (0.5 * scale * (self._high - self._low)).tolist()
+        capsules = NO_CAPSULES
+        if self._capsules is not None:
+            capsules = self._carried(self._capsules, world_from_node)
         return Posed(
             thing.name,
             thing.asset,
@@ -87,9 +94,7 @@ class _MovingObject:
             Transform(middle, q_from_matrix(m[:3, :3] / scale)),
             (x, y, z),
             layer=thing.layer,
-            capsules=NO_CAPSULES
-            if self._capsules is None
-            else self._carried(self._capsules, world_from_node),
+            capsules=capsules,
             morph=morph,
         )
 

@@ -51,10 +51,15 @@ def multirotor(name: str, rotors: int) -> Asset:
     frame = Node("frame", primitives=_body(rotors).asset("frame").nodes[0].primitives)
     nodes = [frame]
     for k, angle in enumerate(_angles(rotors)):
-        ahead = math.cos(angle) > 1e-9
+        sense = -1.0
+        if k % 2:
+            sense = 1.0
+        tint = _BLADES_REAR
+        if math.cos(angle) > 1e-9:
+            tint = _BLADES
         reach = _ARMS_M[rotors]
         at = np.array([reach * math.cos(angle), reach * math.sin(angle), _DECK_Z_M])
-        blades = _propeller(1.0 if k % 2 else -1.0, _BLADES if ahead else _BLADES_REAR)
+        blades = _propeller(sense, tint)
         # Along the arm: the box is then as regular as the arms are.
         rest = q_exp(np.array([0.0, 0.0, angle]))
         nodes.append(

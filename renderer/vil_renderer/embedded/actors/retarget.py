@@ -25,9 +25,9 @@ UNSEEN_LIGHT: Final = 0.35
 """Factor on the colour of untracked parts."""
 
 _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))
-_SHOULDERS, _FEET, _TOES = (
-    [PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe")
-)
+_SHOULDERS: Final = [PART_INDEX[f"{side}_shoulder"] for side in SIDES]
+_FEET: Final = [PART_INDEX[f"{side}_foot"] for side in SIDES]
+_TOES: Final = [PART_INDEX[f"{side}_toe"] for side in SIDES]
 _STRETCHED: Final = [*UPPERS, *LOWERS, *_SHOULDERS, _NECK]
 _TWISTED: Final = [*UPPERS, *LOWERS, *LOWERS]
 """Twisted against the part above: arms and legs at both joints, and then against the part below."""
@@ -110,15 +110,22 @@ class Retarget:
         """
         thighs_m = frame.middle(_HIPS, self._source.thighs_m, _LEGS)
         shoulders_m = frame.middle(_CHEST, self._source.shoulders_m, _ARMS)
-        known = [frame.R[part] if frame.placed[part] else None for part in (_HIPS, _CHEST)]
+        low: FloatArray | None = None
+        high: FloatArray | None = None
+        if frame.placed[_HIPS]:
+            low = frame.R[_HIPS]
+        if frame.placed[_CHEST]:
+            high = frame.R[_CHEST]
         if thighs_m is not None and shoulders_m is not None:
             up = shoulders_m - thighs_m
-            known = [
-                frame.apart(limbs, up) if R is None else R
-                for R, limbs in zip(known, (_LEGS, _ARMS), strict=True)
-            ]
-        low = known[0] if known[0] is not None else known[1]
-        high = known[1] if known[1] is not None else known[0]
+            if low is None:
+                low = frame.apart(_LEGS, up)
+            if high is None:
+                high = frame.apart(_ARMS, up)
+        if low is None:
+            low = high
+        if high is None:
+            high = low
         if low is None or high is None:
             return None
         up = self._torso_m * high[:, 2]
@@ -126,9 +133,9 @@ class Retarget:
             thighs_m = shoulders_m - up
         if thighs_m is None:
             return None
-        return np.stack((low, high)), np.stack(
-            (thighs_m, thighs_m + up if shoulders_m is None else shoulders_m)
-        )
+        if shoulders_m is None:
+            shoulders_m = thighs_m + up
+        return np.stack((low, high)), np.stack((thighs_m, shoulders_m))
 
     # --- arms and legs ---------------------------------------------------------------------------
 
@@ -171,7 +178,9 @@ class Retarget:
         rig_pose.place[ENDS] = end
         self._toes(frame, rig_pose)
         for k in np.flatnonzero(~(seen[:, 2] | cut)):
-            gone = [LOWERS[k], ENDS[k], *([_TOES[k - 2]] if k in _LEGS else [])]
+            gone = [LOWERS[k], ENDS[k]]
+            if k in _LEGS:
+                gone.append(_TOES[k - 2])
             if seen[k, 1]:
                 rig_pose.collapse(gone, bend[k])
             else:
@@ -227,9 +236,10 @@ class Retarget:
     def _toes(self, frame: SortedFrame, rig_pose: RigPose) -> None:
         for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
             rig_pose.place[toe] = rig_pose.moved(foot, self._rig.joint_m[toe])
-            rig_pose.linear[toe] = (
-                frame.R[toe] @ scale if frame.placed[toe] else rig_pose.linear[foot]
-            )
+            if frame.placed[toe]:
+                rig_pose.linear[toe] = frame.R[toe] @ scale
+            else:
+                rig_pose.linear[toe] = rig_pose.linear[foot]
 
     # --- neck and head ---------------------------------------------------------------------------
 
@@ -239,8 +249,10 @@ class Retarget:
         own = self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest
-        neck_known = bool(own[_NECK] and frame.placed[_NECK])
-        R_neck = frame.R[_NECK] if neck_known else between(R_chest, R_head, np.array([0.5]))[0]
+        if own[_NECK] and frame.placed[_NECK]:
+            R_neck = frame.R[_NECK]
+        else:
+            R_neck = between(R_chest, R_head, np.array([0.5]))[0]
         base = rig_pose.moved(_CHEST, rig.joint_m[_NECK])
         length = self._scale * float(rig.length_m[_NECK])
         if head_there:
@@ -299,10 +311,10 @@ def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
             turns[part] = above
         turns[end] = above
     for foot, toe in zip(_FEET, _TOES, strict=True):
-        flat = _is_flat(rig.along[foot], wanted[foot])
-        turns[foot] = turns[toe] = (
-            np.eye(3) if flat else shortest_turn(rig.along[foot], wanted[foot])
-        )
+        turn = np.eye(3)
+        if not _is_flat(rig.along[foot], wanted[foot]):
+            turn = shortest_turn(rig.along[foot], wanted[foot])
+        turns[foot] = turns[toe] = turn
     return turns
 
 

@@ -75,8 +75,10 @@ class Rig:
     def of(cls, asset: Asset) -> Rig | None:
         """Study an asset; None unless it is a skinned human: a trunk, a head and four limbs."""
         model = _model(asset)
-        parts = {} if model is None else anatomy(model)
-        if model is None or any(part not in parts for part in _NEEDED):
+        if model is None:
+            return None
+        parts = anatomy(model)
+        if any(part not in parts for part in _NEEDED):
             return None
         rest = asset.asset_from_node()
         spine = [
@@ -142,10 +144,12 @@ def _or_above(part: str, parts: dict[str, int]) -> str:
     """Return the part, or the one that stands in for its joint if the asset lacks it."""
     if part in parts:
         return part
+    if part == "neck":
+        return "head"
     side = part.partition("_")[0]
-    return {"neck": "head"}.get(
-        part, f"{side}_foot" if part.endswith("toe") else f"{side}_upper_arm"
-    )
+    if part.endswith("toe"):
+        return f"{side}_foot"
+    return f"{side}_upper_arm"
 
 
 def _drivers(

@@ -96,27 +96,26 @@ class Source:
         legs = _pair(parts, "upper_leg")
         arms = _pair(parts, "upper_arm")
         F_hips, F_chest = _trunk_axes(parts, rest_m)
-        thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips] if legs else np.zeros(3)
-        shoulders_m = (
-            rest_m[arms].mean(axis=0) - rest_m[chest]
-            if _trusted(arms, chest, model, rest_m)
-            else None
-        )
-        torso = (
-            np.zeros(3)
-            if shoulders_m is None
-            else rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
-        )
+        thighs_m = np.zeros(3)
+        if legs:
+            thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips]
+        shoulders_m: FloatArray | None = None
+        torso = np.zeros(3)
+        if _trusted(arms, chest, model, rest_m):
+            shoulders_m = rest_m[arms].mean(axis=0) - rest_m[chest]
+            torso = rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
+        joints = [parts.get(part, -1) for limb in LIMBS for part in limb]
+        axes = []
+        for part in PARTS:
+            if part == "hips" or "leg" in part or "foot" in part or "toe" in part:
+                axes.append(F_hips)
+            else:
+                axes.append(F_chest)
         return cls(
             bones=np.array([_bone_of(part, parts) for part in PARTS], np.intp),
             own=np.array([part in parts for part in PARTS]),
-            joints=np.array([[parts.get(part, -1) for part in limb] for limb in LIMBS], np.intp),
-            axes=np.array(
-                [
-                    F_hips if "leg" in p or "foot" in p or "toe" in p or p == "hips" else F_chest
-                    for p in PARTS
-                ]
-            ),
+            joints=np.array(joints, np.intp).reshape(len(LIMBS), -1),
+            axes=np.array(axes),
             rest_m=rest_m,
             thighs_m=thighs_m,
             hip_width_m=_width(legs, rest_m),
@@ -127,7 +126,10 @@ class Source:
 
 
 def _bone_of(part: str, parts: dict[str, int]) -> int:
-    side, _, name = part.partition("_") if part.startswith(SIDES) else ("", "", part)
+    side = ""
+    name = part
+    if part.startswith(SIDES):
+        side, _, name = part.partition("_")
     while part not in parts:
         name = _ABOVE[name]
         part = name if name in _TRUNK else f"{side}_{name}"
@@ -149,7 +151,8 @@ def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, 
     head = parts["head"]
     chest = parts.get("chest", hips)
     up = rest_m[chest if chest != hips else head] - rest_m[hips]
-    F_hips = F_chest = None
+    F_hips: FloatArray | None = None
+    F_chest: FloatArray | None = None
     if legs := _pair(parts, "upper_leg"):
         F_hips = snapped_body_axes(rest_m[legs[0]] - rest_m[legs[1]], up)
     arms = _pair(parts, "shoulder")
@@ -158,8 +161,12 @@ def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, 
     if arms:
         F_chest = snapped_body_axes(rest_m[arms[0]] - rest_m[arms[1]], rest_m[head] - rest_m[chest])
     if F_hips is None:
-        F_hips = np.eye(3) if F_chest is None else F_chest
-    return F_hips, F_hips if F_chest is None else F_chest
+        F_hips = F_chest
+    if F_hips is None:
+        F_hips = np.eye(3)
+    if F_chest is None:
+        F_chest = F_hips
+    return F_hips, F_chest
 
 
 def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArray) -> bool:

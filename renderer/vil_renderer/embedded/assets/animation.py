@@ -93,7 +93,9 @@ def most_morphed(asset: Asset, node: int) -> FloatArray:
 def _within(animation: Animation, t_s: float, loop: bool) -> float:
     """Return the time in a clip."""
     duration_s = animation.duration_s
-    return t_s % duration_s if loop and duration_s > 0.0 else min(max(t_s, 0.0), duration_s)
+    if loop and duration_s > 0.0:
+        return t_s % duration_s
+    return min(max(t_s, 0.0), duration_s)
 
 
 def _blend(

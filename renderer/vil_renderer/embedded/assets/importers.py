@@ -92,13 +92,16 @@ def load_asset(
         )
     if suffix in (".glb", ".gltf"):
         asset = load_gltf(path, texture_limit_px, budget)
-        return asset if unit_m is None else replace(asset, root=_scaled(unit_m) @ asset.root)
+        if unit_m is None:
+            return asset
+        return replace(asset, root=_scaled(unit_m) @ asset.root)
     data = read_file(path, path.name)
     axis: str = up
     if suffix == ".dae":
         header = read_collada_header(data, path.name)
         axis = header.up
-        unit_m = header.unit_m if unit_m is None else unit_m
+        if unit_m is None:
+            unit_m = header.unit_m
     elif suffix == ".ply":
         refuse_unless_mesh(data, path.name)
     loaded = _load(path, data, suffix)
@@ -108,9 +111,9 @@ def load_asset(
         suffix == ".ply",
         MaterialConverter(path.name, texture_limit_px, budget or PictureBudget()),
     )
-    return Asset(
-        path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ AXES[axis], origin=path.name
-    )
+    if unit_m is None:
+        unit_m = 1.0
+    return Asset(path.stem, nodes, _scaled(unit_m) @ AXES[axis], origin=path.name)
 
 
 def _scaled(unit_m: float) -> FloatArray:
@@ -156,9 +159,9 @@ def _nodes(
                 f"{path.name}: {name[:60]}: its matrix shears or flattens: apply it to the mesh"
             )
         p, q_xyzw, scale = found
-        nodes.append(
-            Node(name, -1, p, q_xyzw, scale, (mirrored(part) if scale[0] < 0.0 else part,))
-        )
+        if scale[0] < 0.0:
+            part = mirrored(part)
+        nodes.append(Node(name, -1, p, q_xyzw, scale, (part,)))
     if not nodes:
         raise AssetError(f"{path.name}: holds no triangles")
     return tuple(nodes)

@@ -171,14 +171,11 @@ def uses_of(material: Material) -> dict[str, TextureUse]:
 
 def has_own_coordinates(material: Material) -> bool:
     """Return whether its maps differ in their coordinates, transforms or mirrored copies."""
-    found = {
-        (
-            use.uv_set,
-            (use.transform + 0.0).tobytes(),
-            *(wrap == "mirror" for wrap in use.texture.wrap),
-        )
-        for use in uses_of(material).values()
-    }
+    found = set()
+    for use in uses_of(material).values():
+        wrap_u, wrap_v = use.texture.wrap
+        transform = (use.transform + 0.0).tobytes()
+        found.add((use.uv_set, transform, wrap_u == "mirror", wrap_v == "mirror"))
     return len(found) > 1
 
 

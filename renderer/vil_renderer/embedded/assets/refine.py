@@ -28,15 +28,16 @@ def refined(asset: Asset, limit_m: float, world_from_asset: FloatArray | None = 
         limit_m: longest edge; of a very large part a 64th of its size.
         world_from_asset: (4, 4), with its scale; None = the identity.
     """
-    places = (np.eye(4) if world_from_asset is None else world_from_asset) @ asset.asset_from_node()
-    nodes = [
-        node
-        if node.skin
-        else replace(
-            node, primitives=tuple(_refined(p, m[:3, :3], limit_m) for p in node.primitives)
-        )
-        for node, m in zip(asset.nodes, places, strict=True)
-    ]
+    if world_from_asset is None:
+        world_from_asset = np.eye(4)
+    places = world_from_asset @ asset.asset_from_node()
+    nodes = []
+    for node, m in zip(asset.nodes, places, strict=True):
+        if node.skin:
+            nodes.append(node)
+            continue
+        parts = tuple(_refined(p, m[:3, :3], limit_m) for p in node.primitives)
+        nodes.append(replace(node, primitives=parts))
     return replace(asset, nodes=tuple(nodes))
 
 

@@ -56,17 +56,21 @@ class Air:
         """Return the linear light of display values from 0 to 1."""
         if self.tone_curve:
             c = untoned(np.clip(c, 0.0, 1.0))
-        return linear(c) if self.srgb else c**GAMMA
+        if self.srgb:
+            return linear(c)
+        return c**GAMMA
 
     def display(self, c: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         """Return the display values, from 0 to 1, of linear light."""
         c = np.clip(c, 0.0, None if self.tone_curve else 1.0)
-        shown = (
-            np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
-            if self.srgb
-            else c ** (1.0 / GAMMA)
-        )
-        return toned(shown) if self.tone_curve else shown
+        shown: npt.NDArray[np.floating]
+        if self.srgb:
+            shown = np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
+        else:
+            shown = c ** (1.0 / GAMMA)
+        if self.tone_curve:
+            return toned(shown)
+        return shown
 
 
 def air_of(weather: Weather) -> tuple[float, FloatArray]:

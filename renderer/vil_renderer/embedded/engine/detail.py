@@ -125,9 +125,10 @@ class Extent:
         """
         if not lod_px or self.triangles < _WORTH_TRIANGLES:
             return []
-        return [
-            share * lod_px for share in ((*_THINNER, _CLUSTERED[-1]) if self.thins else _CLUSTERED)
-        ]
+        shares: tuple[float, ...] = _CLUSTERED
+        if self.thins:
+            shares = (*_THINNER, _CLUSTERED[-1])
+        return [share * lod_px for share in shares]
 
 
 def extent_of(asset: Asset) -> Extent:
@@ -252,16 +253,13 @@ def simpler(asset: Asset, extent: Extent, level: int, lod_px: float) -> Asset:
         if level < len(_THINNER):
             return fewer
     cell_m = _CELL_PX * extent.radius / limits_px[level - 1]
-    nodes = [
-        replace(
-            node,
-            primitives=tuple(
-                simplified(part, cell_m / max(scale, _SMALLEST)) if part is before else part
-                for part, before in zip(node.primitives, original.primitives, strict=True)
-            ),
-        )
-        for node, original, scale in zip(
-            fewer.nodes, asset.nodes, extent.scale.tolist(), strict=True
-        )
-    ]
+    nodes = []
+    for node, original, scale in zip(fewer.nodes, asset.nodes, extent.scale.tolist(), strict=True):
+        parts = []
+        for part, before in zip(node.primitives, original.primitives, strict=True):
+            if part is before:
+                parts.append(simplified(part, cell_m / max(scale, _SMALLEST)))
+            else:
+                parts.append(part)
+        nodes.append(replace(node, primitives=tuple(parts)))
     return replace(asset, nodes=tuple(nodes))

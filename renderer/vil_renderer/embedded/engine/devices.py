@@ -76,11 +76,9 @@ def chosen_device(
     if len(gpus) > (device or 0):
         return gpus[device or 0].index
     if gpu_wanted(device, environment):
-        asked = (
-            f"--device {device}"
-            if device is not None
-            else f"{CUDA_VARIABLE}={environment[CUDA_VARIABLE]}"
-        )
+        asked = f"--device {device}"
+        if device is None:
+            asked = f"{CUDA_VARIABLE}={environment[CUDA_VARIABLE]}"
         raise RendererError(f"{asked} asks for a GPU, and EGL shows {len(gpus)} of them. {_ON_CPU}")
     return next((d.index for d in shown if d.software), 0)
 

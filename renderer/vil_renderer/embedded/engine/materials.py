@@ -145,7 +145,11 @@ class MaterialCache:
 
 def _plain_defines(m: Material) -> set[str]:
     """Return what the shaders of all profiles need to know of a material."""
-    defines = {"ALPHA_MASK"} if m.alpha == "mask" else {"BLEND"} if m.alpha == "blend" else set()
+    defines: set[str] = set()
+    if m.alpha == "mask":
+        defines.add("ALPHA_MASK")
+    elif m.alpha == "blend":
+        defines.add("BLEND")
     if m.unlit:
         defines.add("UNLIT")
     elif any(m.emissive_light):
@@ -182,17 +186,22 @@ def _fine_defines(m: Material) -> set[str]:
 
 def _finish(m: Material) -> list[tuple[float, ...]]:
     """Return the rows of coat, mirror, sheen and transmission."""
-    coat = m.coat
-    mirror = m.dielectric
-    sheen = m.sheen
-    through = m.transmission
-    coat_normal = coat.normal.strength if coat and coat.normal else 1.0
-    return [
-        (coat.factor, coat.roughness, coat_normal, 0.0) if coat else (0.0,) * 4,
-        (*mirror.f0, mirror.weight) if mirror else (0.04, 0.04, 0.04, 1.0),
-        (*sheen.colour, sheen.roughness) if sheen else (0.0,) * 4,
-        (*through.tint, through.factor) if through else (1.0, 1.0, 1.0, 0.0),
-    ]
+    coat: tuple[float, ...] = (0.0,) * 4
+    if m.coat:
+        normal_scale = 1.0
+        if m.coat.normal:
+            normal_scale = m.coat.normal.strength
+        coat = (m.coat.factor, m.coat.roughness, normal_scale, 0.0)
+    mirror: tuple[float, ...] = (0.04, 0.04, 0.04, 1.0)
+    if m.dielectric:
+        mirror = (*m.dielectric.f0, m.dielectric.weight)
+    sheen: tuple[float, ...] = (0.0,) * 4
+    if m.sheen:
+        sheen = (*m.sheen.colour, m.sheen.roughness)
+    through: tuple[float, ...] = (1.0, 1.0, 1.0, 0.0)
+    if m.transmission:
+        through = (*m.transmission.tint, m.transmission.factor)
+    return [coat, mirror, sheen, through]
 
 
 def _coordinates(uses: dict[str, TextureUse]) -> list[tuple[float, ...]]:

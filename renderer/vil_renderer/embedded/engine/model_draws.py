@@ -62,8 +62,11 @@ class ModelDraws:
         """
         self.views = views
         ends = np.cumsum([len(group.names) for group in models.groups])
-        each = np.split(shown, ends[:-1], axis=1) if len(ends) else []
-        first = (ends - [len(group.names) for group in models.groups]).tolist() if len(ends) else []
+        each: list[BoolArray] = []
+        first: list[int] = []
+        if len(ends):
+            each = np.split(shown, ends[:-1], axis=1)
+            first = (ends - [len(group.names) for group in models.groups]).tolist()
         self.groups = [
             GroupDraws(g, s, before, views, number, cameras)
             for g, s, number in zip(models.groups, each, first, strict=True)
@@ -113,11 +116,12 @@ class GroupDraws:
         names = self.group.names
         before = None
         if self._cameras:
-            seen = zip(self._cameras, self._before, strict=True)
-            rows = [
-                (-1,) * len(names) if was is None else memory.of(camera, asset, names)
-                for camera, was in seen
-            ]
+            rows = []
+            for camera, was in zip(self._cameras, self._before, strict=True):
+                if was is None:
+                    rows.append((-1,) * len(names))
+                else:
+                    rows.append(memory.of(camera, asset, names))
             before = np.array(rows, np.intp)
         levels = details_of(self.group.world_from_node, extent, self._views, limits_px, before)
         for camera, row in zip(self._cameras, levels, strict=False):
@@ -154,9 +158,13 @@ class GroupDraws:
         """
         rest = np.zeros(targets)
         now = self.group.every_morph()[model].get(node, rest)
+        was = now
         before = self._before[view]
-        was = None if before is None else before.morph_of(self.group.names[model])
-        return np.stack((now, now - (now if was is None else was.get(node, rest))), axis=1)
+        if before is not None:
+            morph = before.morph_of(self.group.names[model])
+            if morph is not None:
+                was = morph.get(node, rest)
+        return np.stack((now, now - was), axis=1)
 
     def rows(
         self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool
@@ -217,7 +225,9 @@ class GroupDraws:
             return now, np.zeros(len(now), np.bool_)
         was, known = before.matrices_of(self.group)
         near = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3]) < _LEAP_M
-        return was, known if near.all() else known & near.all(axis=(1, 2))
+        if not near.all():
+            known = known & near.all(axis=(1, 2))
+        return was, known
 
 
 def mirrors(m: FloatArray) -> BoolArray:

@@ -140,14 +140,18 @@ class ModelBatch:
                 if part.hung_on.skin is None:
                     self._draw_rigid(part, group, view, which, options)
             skinned = [p for p in parts if p.hung_on.skin is not None]
-            for model in np.flatnonzero(which).tolist() if skinned else ():
+            if not skinned:
+                continue
+            for model in np.flatnonzero(which).tolist():
                 self._draw_skinned(skinned, group, model, view, options)
 
     def translucent(self, draws: ModelDraws, view: int) -> Iterator[TranslucentPart]:
         """Yield the translucent parts that one view shows, in no order."""
         for group in draws.groups:
             shown = group.shown[view]
-            for part in self._parts_of(group.group.asset, 0) if shown.any() else ():
+            if not shown.any():
+                continue
+            for part in self._parts_of(group.group.asset, 0):
                 if part.material.translucent:
                     yield from self._each(part, group, np.flatnonzero(shown), view)
 

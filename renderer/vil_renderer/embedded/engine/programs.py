@@ -100,7 +100,8 @@ class PassOptions(NamedTuple):
             "TONED": self.toned,
         }
         there = {name: 1 for name, wanted in given.items() if wanted}
-        there |= dict.fromkeys(("GROUND", *self.ground) if self.ground else (), 1)
+        if self.ground:
+            there |= dict.fromkeys(("GROUND", *self.ground), 1)
         return {"SHADING": self.shading, **there, **defines_of(PassOutput(self.outputs))}
 
 
@@ -130,20 +131,22 @@ class Programs:
     def _surface(
         self, options: PassOptions, vertices: str, material: tuple[str, ...]
     ) -> moderngl.Program:
-        given: dict[str, object] = {
-            name: value or 1 for name, _, value in (entry.partition("=") for entry in material)
-        }
+        entries = [entry.partition("=") for entry in material]
+        given: dict[str, object] = {name: value or 1 for name, _, value in entries}
         if not options.outputs:
-            needed = _MASKING | {"MORPH"} if "ALPHA_MASK" in given else {"MORPH"}
+            needed = {"MORPH"}
+            if "ALPHA_MASK" in given:
+                needed |= _MASKING
             given = {name: value for name, value in given.items() if name in needed}
             return self._get(
                 "depth", SURFACE_VERTEX, DEPTH_FRAGMENT, {"SHADING": 0, vertices: 1, **given}
             )
         moves = vertices != "STATIC"
         # Only what stands still is covered, or a tree; all the rest has a place of its own.
-        options = (
-            options._replace(ground=(), wind=False) if moves else options._replace(probed=False)
-        )
+        if moves:
+            options = options._replace(ground=(), wind=False)
+        else:
+            options = options._replace(probed=False)
         defines = {**options.defines(), vertices: 1, **given}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
@@ -152,9 +155,10 @@ class Programs:
 
         ``nothing`` = there is none behind a single layer.
         """
-        return self._get(
-            "sky", SKY_VERTEX, SKY_FRAGMENT, options.defines() | ({"NOTHING": 1} if nothing else {})
-        )
+        defines = options.defines()
+        if nothing:
+            defines["NOTHING"] = 1
+        return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, defines)
 
     def blob(self) -> moderngl.Program:
         """Return the program of the soft dark discs below actors."""
@@ -174,16 +178,13 @@ class Programs:
 
     def particles(self, shading: int, *, toned: bool) -> moderngl.Program:
         """Return the program of what falls."""
-        return self._get(
-            "particles",
-            PARTICLE_VERTEX,
-            PARTICLE_FRAGMENT,
-            {
-                "SHADING": shading,
-                "CUBES_M": ", ".join(map(str, CUBES_M)),
-                **({"TONED": 1} if toned else {}),
-            },
-        )
+        defines: dict[str, object] = {
+            "SHADING": shading,
+            "CUBES_M": ", ".join(map(str, CUBES_M)),
+        }
+        if toned:
+            defines["TONED"] = 1
+        return self._get("particles", PARTICLE_VERTEX, PARTICLE_FRAGMENT, defines)
 
     def _get(
         self, kind: str, vertex: str, fragment: str, defines: dict[str, object]

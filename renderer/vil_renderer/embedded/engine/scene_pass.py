@@ -158,9 +158,9 @@ class ScenePass:
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._patches = GroundPatches(ctx, self._programs.blob(), SQUARE)
-        self._shade = (
-            None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
-        )
+        self._shade: SplatShade | None = None
+        if splats is not None:
+            self._shade = SplatShade(ctx, self._programs, self._static, self._targets)
         self._toned = mesh.atlas_uv is not None
         self._weather = FINE
         self._particles = ParticleDraws(
@@ -234,7 +234,9 @@ class ScenePass:
         return [self._draw(batch, index) for index in range(len(requests))]
 
     def _shot(self, request: ViewRequest) -> Shot:
-        gain = self._gain(request) if self._linear else self._gain(request) ** (1.0 / GAMMA)
+        gain = self._gain(request)
+        if not self._linear:
+            gain = gain ** (1.0 / GAMMA)
         times = request.t_ns, request.before_ns, request.open_s
         return Shot(
             request.camera,
@@ -339,11 +341,9 @@ class ScenePass:
             self._shadow.draw(self._static, self._models, moving, proxy=False)
             self._shadow.use()
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
-        return (
-            self._shade.from_sun(size, view)
-            if self._sun_follows
-            else self._shade.below(size, view, request.blobs)
-        )
+        if self._sun_follows:
+            return self._shade.from_sun(size, view)
+        return self._shade.below(size, view, request.blobs)
 
     @property
     def _sun_follows(self) -> bool:

@@ -37,8 +37,9 @@ class ShadowMap:
         self, ctx: moderngl.Context, side_px: int, low_m: FloatArray, high_m: FloatArray
     ) -> None:
         self._ctx = ctx
+        ends_m = (low_m, high_m)
         self._corners = np.array(
-            [[(low_m, high_m)[b][axis] for axis, b in enumerate(c)] for c in np.ndindex(2, 2, 2)]
+            [(ends_m[i][0], ends_m[j][1], ends_m[k][2]) for i, j, k in np.ndindex(2, 2, 2)]
         )
         depth = cast("Any", ctx).depth_texture((side_px, side_px))
         depth.compare_func = "<="

@@ -74,9 +74,14 @@ class StaticBatch:
         self._vertices = ctx.buffer(mesh.vertices.tobytes() or b"\0" * STATIC_VERTEX.itemsize)
         self._indices = ctx.buffer(mesh.triangles.tobytes() or b"\0" * 12)
         self._atlas: moderngl.Texture | None = None
-        self._atlas_uv = None if mesh.atlas_uv is None else ctx.buffer(mesh.atlas_uv.tobytes())
-        lit = () if mesh.atlas_uv is None else ("LIGHTMAP",)
-        self._uv1 = None if mesh.uv1 is None else ctx.buffer(mesh.uv1.tobytes())
+        self._atlas_uv: moderngl.Buffer | None = None
+        lit: tuple[str, ...] = ()
+        if mesh.atlas_uv is not None:
+            self._atlas_uv = ctx.buffer(mesh.atlas_uv.tobytes())
+            lit = ("LIGHTMAP",)
+        self._uv1: moderngl.Buffer | None = None
+        if mesh.uv1 is not None:
+            self._uv1 = ctx.buffer(mesh.uv1.tobytes())
         self._materials: list[GpuMaterial] = []
         self._defines: list[tuple[str, ...]] = []
         for material, colours in mesh.materials:
@@ -84,10 +89,9 @@ class StaticBatch:
             self._materials.append(gpu)
             self._defines.append((*gpu.defines, *colours, *lit))
         self._arrays: dict[moderngl.Program, moderngl.VertexArray] = {}
-        self._layers = {
-            name: np.array([n == name for n in mesh.chunks.layer])
-            for name in set(mesh.chunks.layer)
-        }
+        self._layers: dict[str, BoolArray] = {}
+        for name in set(mesh.chunks.layer):
+            self._layers[name] = np.array([n == name for n in mesh.chunks.layer])
         translucent = np.array([m.translucent for m in self._materials], np.bool_)
         self._translucent = translucent[mesh.chunks.material]
         self._commands: dict[str, moderngl.Buffer] = {}
@@ -117,7 +121,9 @@ class StaticBatch:
             proxy: with the objects that replace splats.
             meshes: with all others.
         """
-        wanted = ~self._translucent if meshes else ~self._translucent & self._mesh.chunks.proxy
+        wanted = ~self._translucent
+        if not meshes:
+            wanted = wanted & self._mesh.chunks.proxy
         return self._sorted(
             f"{proxy} {meshes}", self._seen(wanted, views, layers, proxy=proxy), views.eye_m
         )
@@ -127,7 +133,9 @@ class StaticBatch:
     ) -> BoolArray:
         """Return which chunks of those wanted (k,) the views show, (c, k)."""
         chunks = self._mesh.chunks
-        wanted = wanted & ~chunks.gone if proxy else wanted & ~chunks.gone & ~chunks.proxy
+        wanted = wanted & ~chunks.gone
+        if not proxy:
+            wanted = wanted & ~chunks.proxy
         if not wanted.any():
             return np.zeros((len(layers), len(wanted)), np.bool_)
         assert views.clip_from_world is not None

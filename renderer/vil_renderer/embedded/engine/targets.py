@@ -54,14 +54,19 @@ _FORMATS: Final = {
 
 def defines_of(outputs: PassOutput) -> dict[str, object]:
     """Return the shaders' defines: each output's location."""
-    return {f"OUT_{o.name}": i for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
+    return {f"OUT_{output.name}": i for i, output in enumerate(_ordered(outputs))}
 
 
 def places_of(
     target: moderngl.Framebuffer, outputs: PassOutput
 ) -> dict[PassOutput, tuple[moderngl.Framebuffer, int]]:
     """Return where a framebuffer of :class:`TargetCache` holds its outputs."""
-    return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
+    return {output: (target, i) for i, output in enumerate(_ordered(outputs))}
+
+
+def _ordered(outputs: PassOutput) -> list[PassOutput]:
+    """Return single outputs in the order of their attachments."""
+    return [output for output in OUTPUTS if output in outputs]
 
 
 def write_first(target: moderngl.Framebuffer, count: int, first: int) -> None:
@@ -109,11 +114,9 @@ class RenderedView:
     def rgb(self) -> npt.NDArray[np.uint8]:
         """Return display values, shape (h, w, 3)."""
         pixels = self._pixels[PassOutput.COLOUR]()
-        return (
-            pixels
-            if pixels.shape[2] == 3
-            else cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
-        )
+        if pixels.shape[2] == 3:
+            return pixels
+        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
 
     def z_m(self) -> npt.NDArray[np.float32]:
         """Return z-depth in metres, shape (h, w), until the next call.
@@ -188,8 +191,9 @@ class TargetCache:
                 for output, (components, dtype) in _FORMATS.items()
                 if output in outputs
             ]
-            for texture in () if multi else attachments:
-                texture.filter = (ctx.NEAREST, ctx.NEAREST)
+            if not multi:
+                for texture in attachments:
+                    texture.filter = (ctx.NEAREST, ctx.NEAREST)
             return ctx.framebuffer(attachments, ctx.depth_renderbuffer(size, samples=multi))
         except moderngl.Error as exc:
             raise RendererError(

@@ -176,15 +176,19 @@ def static_mesh(scene: Scene) -> StaticMesh:
                 triangles.append(faces + np.uint32(count))
                 table.append((materials[key], thing))
                 count += len(rows)
-    return StaticMesh(
-        np.concatenate(vertices) if vertices else np.zeros(0, STATIC_VERTEX),
-        np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
-        tuple(listed),
-        _chunks(vertices, triangles, table, scene.splats.proxy if scene.splats else ()),
-        uv1=np.concatenate(second)
-        if any(has_own_coordinates(material) for material, _ in listed)
-        else None,
-    )
+    all_vertices = np.zeros(0, STATIC_VERTEX)
+    all_triangles = np.zeros((0, 3), np.uint32)
+    if vertices:
+        all_vertices = np.concatenate(vertices)
+        all_triangles = np.concatenate(triangles)
+    proxy: tuple[str, ...] = ()
+    if scene.splats:
+        proxy = scene.splats.proxy
+    uv1: npt.NDArray[np.float32] | None = None
+    if any(has_own_coordinates(material) for material, _ in listed):
+        uv1 = np.concatenate(second)
+    chunks = _chunks(vertices, triangles, table, proxy)
+    return StaticMesh(all_vertices, all_triangles, tuple(listed), chunks, uv1=uv1)
 
 
 def _world_vertices(
@@ -197,13 +201,16 @@ def _world_vertices(
     sides = m[:3, :3]
     mirrored = np.linalg.det(sides) < 0.0
     cofactors = cross(sides[[1, 2, 0]], sides[[2, 0, 1]])
-    normal = part.normal @ (-cofactors if mirrored else cofactors).T
+    if mirrored:
+        cofactors = -cofactors
+    normal = part.normal @ cofactors.T
     rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     _fill(rows, part)
     # Triangles are counter-clockwise in the asset already, where its nodes mirror them.
-    return rows, part.triangles[:, ::-1] if np.linalg.det(
-        world_from_asset[:3, :3]
-    ) < 0.0 else part.triangles
+    triangles = part.triangles
+    if np.linalg.det(world_from_asset[:3, :3]) < 0.0:
+        triangles = triangles[:, ::-1]
+    return rows, triangles
 
 
 def _chunks(
@@ -215,11 +222,14 @@ def _chunks(
     low = np.array([v["p"].min(axis=0) for v in vertices]).reshape(-1, 3)
     high = np.array([v["p"].max(axis=0) for v in vertices]).reshape(-1, 3)
     stop = np.cumsum([len(t) for t in triangles], dtype=np.intp)
+    start = stop
+    if len(stop):
+        start = np.concatenate(([0], stop[:-1])).astype(np.intp)
     return MeshChunks(
         material=np.array([material for material, _ in table], np.intp),
         centre_m=0.5 * (low + high),
         radius_m=0.5 * np.linalg.norm(high - low, axis=1),
-        start=np.concatenate(([0], stop[:-1])).astype(np.intp) if len(stop) else stop,
+        start=start,
         stop=stop,
         name=tuple(thing.name for _, thing in table),
         layer=tuple(thing.layer for _, thing in table),

@@ -87,9 +87,9 @@ class CollisionWorld:
         self._vehicle, self._other = ReusedShapes(), ReusedShapes()
         still, owner = solid_mesh(scene)
         names = tuple(thing.name for thing in scene.objects)
-        self._still = (
-            [self._obstacle(names, still.p_m[still.triangles], owner=owner)] if len(owner) else []
-        )
+        self._still: list[_Obstacle] = []
+        if len(owner):
+            self._still.append(self._obstacle(names, still.p_m[still.triangles], owner=owner))
         self._movable = {
             o.name: self._movable_obstacles(o) for o in scene.objects if o.movable and o.solid
         }
@@ -185,21 +185,14 @@ class CollisionWorld:
         )
         if not apart:
             parts = [_corners(part, thing.world_from_asset) for part in collider_parts(thing)]
-            return [
-                self._obstacle(
-                    (thing.name,), np.concatenate([np.zeros((0, 3, 3)), *parts]), 0, places[0]
-                )
-            ]
-        return [
-            self._obstacle(
-                (thing.name,),
-                np.concatenate([_corners((p.p_m, p.triangles), m) for p in node.primitives]),
-                index,
-                m,
-            )
-            for index, (node, m) in enumerate(zip(thing.asset.nodes, places, strict=True))
-            if node.primitives and node.skin is None
-        ]
+            whole = np.concatenate([np.zeros((0, 3, 3)), *parts])
+            return [self._obstacle((thing.name,), whole, 0, places[0])]
+        found = []
+        for index, (node, m) in enumerate(zip(thing.asset.nodes, places, strict=True)):
+            if node.primitives and node.skin is None:
+                parts = [_corners((p.p_m, p.triangles), m) for p in node.primitives]
+                found.append(self._obstacle((thing.name,), np.concatenate(parts), index, m))
+        return found
 
     def _overlapped(
         self, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, most: int
@@ -218,11 +211,9 @@ class CollisionWorld:
             return self._box_in_box(name, vehicle, actor.name, box)
         depth, normal = vehicle.leave_box(box)
         surface = vehicle.centre - (vehicle.radius - depth[0]) * normal[0]
-        return (
-            [Overlap(name, actor.name, surface, normal[0], float(depth[0]))]
-            if depth[0] > 0.0
-            else []
-        )
+        if not depth[0] > 0.0:
+            return []
+        return [Overlap(name, actor.name, surface, normal[0], float(depth[0]))]
 
     def _box_in_box(
         self, name: str, vehicle: OrientedBox, other: str, box: OrientedBox

@@ -186,7 +186,8 @@ class RayWorld:
         models = posed if isinstance(posed, PosedModels) else PosedModels.of(posed)
         single = [self._static]
         for name, still_parts in self._at_rest.items():
-            single += still_parts if name not in models.rows else []
+            if name not in models.rows:
+                single += still_parts
         rigid: list[RigidParts] = []
         first = len(self.scene.objects)
         for group in models.groups:
@@ -290,14 +291,13 @@ class RayWorld:
         """Return owners and normals of hits."""
         # Moving parts have primitives of their own, which the tables of static objects do not know.
         parts = self.parts
-        primitive = (
-            found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
-        )
+        primitive = found.primitive
+        hits_of = np.zeros(0, np.intp)
+        if len(parts) > 1:
+            primitive = np.where(found.part > 0, -1, found.primitive)
+            hits_of = np.bincount(found.part[found.part > 0])
         normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
         owner = self._still_owner.take(primitive)
-        hits_of = (
-            np.bincount(found.part[found.part > 0]) if len(parts) > 1 else np.zeros(0, np.intp)
-        )
         for index in np.flatnonzero(hits_of).tolist():
             part, (rays, struck) = parts[index], found.within(index)
             owner[rays] = part.owner
@@ -325,11 +325,12 @@ class RayWorld:
     def _node_meshes(self, asset: Asset) -> tuple[tuple[int, TriangleSurface], ...]:
         """Return meshes of the rigid nodes, built when the asset is first seen."""
         if asset not in self._nodes:
-            self._nodes[asset] = tuple(
-                (index, joined([(p.p_m, p.triangles, p.normal) for p in node.primitives]))
-                for index, node in enumerate(asset.nodes)
-                if node.primitives and node.skin is None
-            )
+            meshes = []
+            for index, node in enumerate(asset.nodes):
+                if node.primitives and node.skin is None:
+                    parts = [(p.p_m, p.triangles, p.normal) for p in node.primitives]
+                    meshes.append((index, joined(parts)))
+            self._nodes[asset] = tuple(meshes)
         return self._nodes[asset]
 
 

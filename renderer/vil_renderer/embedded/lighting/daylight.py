@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.types import FloatArray, LampState, Lighting
+from vil_bridge.core.types import FloatArray, Lighting
 from vil_renderer.embedded.scene import Environment, Lamp, Sun
 
 _SUN: Final = np.array([1.05, 1.03, 1.00])
@@ -115,10 +115,15 @@ def lit(
     if lighting.time_of_day_h is not None:
         now = daylight(lighting.time_of_day_h, environment.latitude_deg)
         environment = replace(now, exposure=environment.exposure)
-    states = ((lamp, lighting.lamps.get(lamp.name)) for lamp in lamps)
-    return environment, tuple(
-        _switched(lamp, state) for lamp, state in states if state is None or state.power > 0.0
-    )
+    switched = []
+    for lamp in lamps:
+        state = lighting.lamps.get(lamp.name)
+        if state is None:
+            switched.append(lamp)
+        elif state.power > 0.0:
+            light = lamp.light * state.power * np.array(state.colour)
+            switched.append(replace(lamp, light=light))
+    return environment, tuple(switched)
 
 
 def lamps_text(lamps: Sequence[Lamp]) -> str | None:
@@ -128,14 +133,9 @@ def lamps_text(lamps: Sequence[Lamp]) -> str | None:
 
     It goes with every answer, so a text of more than 4096 characters is left out (None).
     """
-    values = {lamp.name: [round(float(v), 3) for v in (*lamp.p_m, *lamp.light)] for lamp in lamps}
+    values = {}
+    for lamp in lamps:
+        numbers = (*lamp.p_m, *lamp.light)
+        values[lamp.name] = [round(float(number), 3) for number in numbers]
     text = json.dumps(values, separators=(",", ":"), ensure_ascii=False)
     return text if len(text) <= _LONGEST_TEXT else None
-
-
-def _switched(lamp: Lamp, state: LampState | None) -> Lamp:
-    return (
-        lamp
-        if state is None
-        else replace(lamp, light=lamp.light * state.power * np.array(state.colour))
-    )

@@ -79,8 +79,9 @@ class Builder:
     def __post_init__(self) -> None:
         self._factory = PartFactory(self.folder)
         self._classes = known_classes(self.config.classes)
-        used = {thing.instance for thing in (self.base.objects if self.base else ())}
-        used |= {thing.instance for thing in self.config.objects if thing.instance is not None}
+        used = {thing.instance for thing in self.config.objects if thing.instance is not None}
+        if self.base:
+            used |= {thing.instance for thing in self.base.objects}
         self._free = (number for number in range(1, _LAST_INSTANCE + 1) if number not in used)
 
     def scene(self) -> Scene:
@@ -89,7 +90,10 @@ class Builder:
         base = self.base or Scene(config.scene, (), _environment(EnvironmentConfig(), None))
         objects, lamps, suns = self._objects()
         frames, frame_beacons = self._frames()
-        proxy, splats = self._splats(config.splats) if config.splats else ((), None)
+        proxy: tuple[SceneObject, ...] = ()
+        splats: SplatSet | None = None
+        if config.splats:
+            proxy, splats = self._splats(config.splats)
         given = [Beacon(b.name, np.array(b.p_m), b.carrier or "") for b in config.beacons]
         scene = Scene(
             config.scene,
@@ -126,7 +130,7 @@ class Builder:
                 config.name,
                 asset,
                 config.matrix(),
-                self._classes[config.semantic] if config.semantic else 0,
+                self._class(config.semantic),
                 config.instance or self._instance(("objects", index)),
                 config.layer,
                 moving,
@@ -140,6 +144,12 @@ class Builder:
             if config.light_per_candela:
                 _lights_of(placed, config.light_per_candela, lamps, suns)
         return objects, lamps, suns
+
+    def _class(self, name: str | None) -> int:
+        """Return the number of a class; 0 = of none."""
+        if not name:
+            return 0
+        return self._classes[name]
 
     def _clip(self, path: Path, config: ObjectConfig, asset: Asset) -> Clip | None:
         name = config.animation
@@ -203,10 +213,12 @@ class Builder:
         else:
             made = self._made(("splats", "file"), lambda: arranged(read_splats(splats.path)))
             splats, matrix = replace(splats, arranged=made), splats.T_world_splats
-            asset = surface_of(made, PROXY) if made else None
+            asset = None
+            if made:
+                asset = surface_of(made, PROXY)
         if asset is None:
             return (), splats
-        semantic = self._classes[config.semantic] if config.semantic else 0
+        semantic = self._class(config.semantic)
         stand_in = SceneObject(PROXY, asset, matrix, semantic, self._instance(("splats",)))
         return (stand_in,), replace(splats, proxy=(PROXY,))
 
@@ -240,17 +252,20 @@ class Builder:
             or written.time_of_day_h is not None
             or "sun" in written.model_fields_set
         )
-        return replace(made, sun=suns[0]) if suns and not chosen else made
+        if suns and not chosen:
+            return replace(made, sun=suns[0])
+        return made
 
     def _raced(self, scene: Scene) -> Scene:
         """Return the scene with the gates and poles of the file's course."""
         name = self.config.course
         if name is None:
             return scene
+        place: str | FilePath = name
+        if "/" in name or FilePath(name).suffix:
+            place = self.folder / name
         try:
-            course = load_course(
-                self.folder / name if "/" in name or FilePath(name).suffix else name
-            )
+            course = load_course(place)
         except ConfigError as exc:
             self.problems += [(("course",), problem) for problem in exc.problems]
             return scene
@@ -277,7 +292,11 @@ def _environment(config: EnvironmentConfig, base: Environment | None) -> Environ
     """Return the base's light, or that of the hour, or of a morning, with the file's values over
     it.
     """
-    latitude_deg = base.latitude_deg if base else _LATITUDE_DEG
+    latitude_deg = _LATITUDE_DEG
+    exposure = 1.0
+    if base:
+        latitude_deg = base.latitude_deg
+        exposure = base.exposure
     if config.latitude_deg is not None:
         latitude_deg = config.latitude_deg
     hour = config.time_of_day_h
@@ -285,14 +304,16 @@ def _environment(config: EnvironmentConfig, base: Environment | None) -> Environ
         made = base
     else:
         made = daylight(_MORNING_H if hour is None else hour, latitude_deg)
-        made = replace(made, exposure=base.exposure if base else 1.0)
+        made = replace(made, exposure=exposure)
     if "sun" in config.model_fields_set:
         made = replace(made, sun=_fixed_sun(config.sun))
+    if config.sky is not None:
+        made = replace(made, sky=np.array(config.sky))
+    if config.ground is not None:
+        made = replace(made, ground=np.array(config.ground))
     return replace(
         made,
         latitude_deg=latitude_deg,
-        sky=made.sky if config.sky is None else np.array(config.sky),
-        ground=made.ground if config.ground is None else np.array(config.ground),
         zenith=config.zenith or made.zenith,
         horizon=config.horizon or made.horizon,
         exposure=config.exposure or made.exposure,
@@ -345,7 +366,8 @@ def _lights_of(
         name = f"{thing.name}/{light.name or node.name}"
         count = sum(lamp.name.partition("#")[0] == name for lamp in lamps)
         spot = direction if light.kind == "spot" else None
-        name = f"{name}#{count + 1}" if count else name
+        if count:
+            name = f"{name}#{count + 1}"
         lamps.append(Lamp(name, m[:3, 3].copy(), colour, spot, light.cone_rad, light.range_m))
 
 

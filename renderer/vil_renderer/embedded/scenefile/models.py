@@ -280,14 +280,13 @@ class LightConfig(StrictModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.p_m is None) != (self.kind == "directional"):
-            raise wrong(
-                f"a {self.kind} light {'has no p_m: it is everywhere' if self.p_m else 'needs p_m'}"
-            )
+            if self.p_m:
+                raise wrong(f"a {self.kind} light has no p_m: it is everywhere")
+            raise wrong(f"a {self.kind} light needs p_m")
         if (self.direction is None) != (self.kind == "point"):
-            raise wrong(
-                f"a {self.kind} light "
-                f"{'has no direction' if self.direction else 'needs a direction'}"
-            )
+            if self.direction:
+                raise wrong(f"a {self.kind} light has no direction")
+            raise wrong(f"a {self.kind} light needs a direction")
         if not 0.0 <= self.cone_deg[0] < self.cone_deg[1] <= 90.0:
             raise wrong("cone_deg must grow: 0 <= inner < outer <= 90")
         return self

@@ -105,13 +105,14 @@ class PartFactory:
             )
         red, green, blue = config.base_colour or (_TEXTURED if made.base else _PLAIN)
         said = config.model_fields_set
-        return replace(
-            made,
-            base_colour=(red, green, blue, 1.0),
-            roughness=config.roughness if "roughness" in said else made.roughness,
-            metallic=config.metallic if "metallic" in said else made.metallic,
-            emissive_light=config.emissive if "emissive" in said else made.emissive_light,
-        )
+        made = replace(made, base_colour=(red, green, blue, 1.0))
+        if "roughness" in said:
+            made = replace(made, roughness=config.roughness)
+        if "metallic" in said:
+            made = replace(made, metallic=config.metallic)
+        if "emissive" in said:
+            made = replace(made, emissive_light=config.emissive)
+        return made
 
     def _texture(self, path: Path) -> Texture:
         if path not in self._textures:
@@ -175,4 +176,7 @@ def gate_frame(gate: GateConfig, frame: FrameConfig) -> tuple[Asset, tuple[Beaco
         Beacon(f"{gate.name}_{number}", beacon.p_m - centre)
         for number, beacon in enumerate(builder.beacons, start=1)
     )
-    return replace(builder.objects[0].asset, name=gate.name), beacons if frame.beacons else ()
+    asset = replace(builder.objects[0].asset, name=gate.name)
+    if not frame.beacons:
+        return asset, ()
+    return asset, beacons

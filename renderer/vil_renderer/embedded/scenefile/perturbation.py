@@ -17,7 +17,7 @@ import numpy as np
 from vil_bridge.config.references import similar
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.scene import Beacon, Scene
+from vil_renderer.embedded.scene import Beacon, Gate, Scene, SceneObject
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_LINES: Final = 10_000
@@ -110,25 +110,26 @@ def _about(pivot_m: FloatArray, move: Displacement) -> Transform:
 def _moved(scene: Scene, name: str, T_new_old: Transform) -> Scene:
     matrix = T_new_old.matrix()
 
+    def placed(thing: SceneObject) -> SceneObject:
+        if thing.name != name:
+            return thing
+        world_from_asset = matrix @ thing.world_from_asset
+        path = thing.path and thing.path.moved(T_new_old)
+        return replace(thing, world_from_asset=world_from_asset, path=path)
+
+    def opened(gate: Gate) -> Gate:
+        if gate.name != name:
+            return gate
+        return replace(gate, T_world_gate=T_new_old @ gate.T_world_gate)
+
     def beacon(one: Beacon) -> Beacon:
-        own = not one.carrier and one.name.rpartition("_")[0] == name
-        return replace(one, p_m=T_new_old.apply(one.p_m)) if own else one
+        if one.carrier or one.name.rpartition("_")[0] != name:
+            return one
+        return replace(one, p_m=T_new_old.apply(one.p_m))
 
     return replace(
         scene,
-        objects=tuple(
-            replace(
-                o,
-                world_from_asset=matrix @ o.world_from_asset,
-                path=o.path and o.path.moved(T_new_old),
-            )
-            if o.name == name
-            else o
-            for o in scene.objects
-        ),
-        gates=tuple(
-            replace(g, T_world_gate=T_new_old @ g.T_world_gate) if g.name == name else g
-            for g in scene.gates
-        ),
+        objects=tuple(placed(thing) for thing in scene.objects),
+        gates=tuple(opened(gate) for gate in scene.gates),
         beacons=tuple(beacon(one) for one in scene.beacons),
     )

@@ -51,17 +51,18 @@ def reference_problems(
 
 def _list(data: Mapping[str, Any], section: str) -> list[tuple[Path, Mapping[str, Any]]]:
     found = data.get(section)
+    if not isinstance(found, list):
+        return []
     return [
-        ((section, index), body)
-        for index, body in enumerate(found if isinstance(found, list) else ())
-        if isinstance(body, Mapping)
+        ((section, index), body) for index, body in enumerate(found) if isinstance(body, Mapping)
     ]
 
 
 def _prefabs(data: Mapping[str, Any]) -> list[tuple[Path, Mapping[str, Any]]]:
     found = data.get("prefabs")
-    entries = found.items() if isinstance(found, Mapping) else ()
-    return [(("prefabs", name), body) for name, body in entries if isinstance(body, Mapping)]
+    if not isinstance(found, Mapping):
+        return []
+    return [(("prefabs", name), body) for name, body in found.items() if isinstance(body, Mapping)]
 
 
 def _dotted(path: Path) -> str:
@@ -117,7 +118,9 @@ def _generated(data: Mapping[str, Any]) -> Iterator[tuple[str, Path, Any]]:
 
 
 def _instances(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
-    taken = {thing.instance: f"the base's {thing.name!r}" for thing in base.objects} if base else {}
+    taken: dict[int, str] = {}
+    if base:
+        taken = {thing.instance: f"the base's {thing.name!r}" for thing in base.objects}
     for path, body in _list(data, "objects"):
         number = body.get("instance")
         if isinstance(number, int):
@@ -184,11 +187,9 @@ def _file(path: Path, given: Any, folder: FilePath, suffixes: Iterable[str]) -> 
         return
     try:
         if not wanted.is_file():
-            names = (
-                [p.name for p in wanted.parent.iterdir() if p.is_file()]
-                if wanted.parent.is_dir()
-                else []
-            )
+            names: list[str] = []
+            if wanted.parent.is_dir():
+                names = [p.name for p in wanted.parent.iterdir() if p.is_file()]
             yield path, f"there is no file {str(wanted)!r}{similar(wanted.name, names)}"
     except OSError as exc:
         yield path, f"cannot look for {str(wanted)[:120]!r}: {exc.strerror}"

@@ -132,7 +132,9 @@ def truss(length_m: float, *, upright: bool = False) -> Thing:
     corners = ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
 
     def stand(bar: MeshBuilder) -> MeshBuilder:
-        return bar.turned(_UPRIGHT).at(0.1, 0.0, half) if upright else bar
+        if not upright:
+            return bar
+        return bar.turned(_UPRIGHT).at(0.1, 0.0, half)
 
     for y, z in corners:
         thing.add(stand(tube([(-half, y, z), (half, y, z)], 0.025, 6)), "steel", (0.8, 0.81, 0.84))

@@ -64,8 +64,11 @@ def _floor(builder: SceneBuilder) -> None:
     for number, x in enumerate(np.arange(-17.5, 17.0, _BAY_M)):
         left = float(x)
         wide = _BAY_M
-        left, wide = (left - behind, wide + behind) if number == 0 else (left, wide)
-        wide += behind if number == 6 else 0.0
+        if number == 0:
+            left -= behind
+            wide += behind
+        if number == 6:
+            wide += behind
         for low, high, surface, turned in (
             (-13.15, -8.0, "garage_bays", False), (-8.0, -2.5, "garage_floor", False),
             (-2.5, 0.0, "concrete", False), (0.0, 2.5, "concrete", False),

@@ -60,9 +60,11 @@ def house(
                 continue
             z = storey * _STOREY_M + _SILL_M
             tall = storey > 0 and column % 2 == 1 and bool(rng.integers(0, 4))
-            _window(windows, y, z - (0.75 if tall else 0.0), _WINDOW_M[1] + (0.75 if tall else 0.0))
             if tall:
+                _window(windows, y, z - 0.75, _WINDOW_M[1] + 0.75)
                 _balcony(balconies, y, z - 0.8)
+            else:
+                _window(windows, y, z, _WINDOW_M[1])
     parts = [
         ("House", "building", _walls(width_m, eaves, surface, tint)),
         ("Windows", "window", windows),

@@ -93,14 +93,12 @@ def _numbers(rng: np.random.Generator) -> Canvas:
         y = 256 * row
         canvas.rect(x + 8, y + 8, 240, 240, (238, 222, 90) if number % 2 else _WHITE)
         canvas.rect(x + 8, y + 8, 240, 240, (206, 60, 44), 10)
-        canvas.text(
-            str(number),
-            x + (40 if number > 9 else 74),
-            y + 44,
-            176 if number > 9 else 108,
-            168,
-            _DARK,
-        )
+        left = 74
+        width = 108
+        if number > 9:
+            left = 40
+            width = 176
+        canvas.text(str(number), x + left, y + 44, width, 168, _DARK)
     return canvas
 
 
@@ -151,12 +149,16 @@ _SKINS: Final[tuple[Colour, ...]] = (
 )
 
 
+def _any_colour(rng: np.random.Generator, low: int, high: int) -> tuple[int, ...]:
+    """Return a random colour with channels from low to below high."""
+    return tuple(int(v) for v in rng.integers(low, high, 3))
+
+
 def _spectator(canvas: Canvas, x: int, hips: int, missing_px: int) -> None:
     rng = canvas.rng
     top = hips - 256 + missing_px
-    shirt, hair = (
-        tuple(int(v) for v in rng.integers(low, high, 3)) for low, high in ((60, 210), (20, 110))
-    )
+    shirt = _any_colour(rng, 60, 210)
+    hair = _any_colour(rng, 20, 110)
     skin = _SKINS[int(rng.integers(0, len(_SKINS)))]
     outline = [
         (-54, hips),
@@ -168,18 +170,12 @@ def _spectator(canvas: Canvas, x: int, hips: int, missing_px: int) -> None:
     ]
     body = np.array([(x + dx, y) for dx, y in outline], np.int32)
     assert canvas.cover is not None
-    for target, value in ((canvas.colour, shirt), (canvas.cover, (255,))):
-        cv2.fillPoly(target, [body], value)
-        cv2.ellipse(
-            target,
-            (x, top + 38),
-            (28, 36),
-            0,
-            0,
-            360,
-            value if target is canvas.cover else hair,
-            -1,
-        )
+    for target, below, above in (
+        (canvas.colour, shirt, hair),
+        (canvas.cover, (255,), (255,)),
+    ):
+        cv2.fillPoly(target, [body], below)
+        cv2.ellipse(target, (x, top + 38), (28, 36), 0, 0, 360, above, -1)
     cv2.ellipse(canvas.colour, (x, top + 48), (22, 27), 0, 0, 360, skin, -1)
     canvas.rect(x - 11, top + 42, 6, 5, _DARK)
     canvas.rect(x + 6, top + 42, 6, 5, _DARK)

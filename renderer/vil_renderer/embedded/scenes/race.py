@@ -41,10 +41,8 @@ def with_course(scene: Scene, course: Course) -> Scene:
     objects += [
         replace(_pole(one), instance=first + number) for number, one in enumerate(course.obstacles)
     ]
-    gates = tuple(
-        Gate(gate.name, gate.T_world_gate, gate.width_m, gate.height_m)
-        for gate in (course.gates[index] for index in dict.fromkeys(course.order))
-    )
+    flown = [course.gates[index] for index in dict.fromkeys(course.order)]
+    gates = tuple(Gate(gate.name, gate.T_world_gate, gate.width_m, gate.height_m) for gate in flown)
     return replace(scene, objects=tuple(objects), beacons=tuple(beacons), gates=gates)
 
 

@@ -71,7 +71,8 @@ def _road(rng: np.random.Generator, builder: SceneBuilder) -> None:
         kind = ("asphalt_lane", "asphalt_lane", "asphalt_patched", "asphalt_lane")[
             int(rng.integers(0, 4))
         ]
-        kind = "asphalt_zebra" if tile in (4, 17) else kind
+        if tile in (4, 17):
+            kind = "asphalt_zebra"
         shade = float(rng.uniform(0.85, 1.0))
         for sign in (1.0, -1.0):
             corner = (x, 0.0, 0.0) if sign > 0 else (x + _TILE_M, 0.0, 0.0)

@@ -50,14 +50,22 @@ def material(name: str) -> Material:
         KeyError: no surface has that name.
     """
     surface = SURFACES[name]
-    shining = any(surface.light)
+    base_colour = (1.0, 1.0, 1.0, 1.0)
+    if any(surface.light):
+        base_colour = (0.0, 0.0, 0.0, 1.0)
+    base: TextureUse | None = None
+    if surface.paint is not None:
+        base = TextureUse(_Painted(name, _colours))
+    normal: TextureUse | None = None
+    if surface.bump_px is not None:
+        normal = TextureUse(_Painted(name, _normals))
     return Material(
         name,
-        (0.0, 0.0, 0.0, 1.0) if shining else (1.0, 1.0, 1.0, 1.0),
-        base=None if surface.paint is None else TextureUse(_Painted(name, _colours)),
+        base_colour,
+        base=base,
         metallic=surface.metallic,
         roughness=surface.roughness,
-        normal=None if surface.bump_px is None else TextureUse(_Painted(name, _normals)),
+        normal=normal,
         emissive_light=surface.light,
         alpha="mask" if surface.cut_out else "opaque",
         double_sided=surface.cut_out,

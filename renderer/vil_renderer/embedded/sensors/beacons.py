@@ -34,9 +34,9 @@ def visible_beacons(
         T_world_camera: optical axes.
         hide: objects that do not hide beacons, such as the vehicle that carries the camera.
     """
-    placed = (
-        _placed(world.scene, {actor.name: actor for actor in posed}) if world.scene.beacons else []
-    )
+    if not world.scene.beacons:
+        return ()
+    placed = _placed(world.scene, {actor.name: actor for actor in posed})
     if not placed:
         return ()
     beacons = [beacon for beacon, _ in placed]

@@ -174,9 +174,7 @@ def range_below_m(
     weather = weather_below_roofs(weather, world, T_world_camera.p_m, RANGE_LIMIT_M, hide)
     rng = np.random.default_rng(t_ns & (2**63 - 1))
     true_m = hits.distance_m.astype(np.float64)
-    distance = (
-        float(returns_in(weather, true_m, RANGE_LIMIT_M, rng).range_m[0])
-        if weather != FINE
-        else float(true_m[0])
-    )
+    distance = float(true_m[0])
+    if weather != FINE:
+        distance = float(returns_in(weather, true_m, RANGE_LIMIT_M, rng).range_m[0])
     return distance if distance <= RANGE_LIMIT_M else None

@@ -176,22 +176,32 @@ class _Writer:
 
     def file(self, gates: list[dict[str, Any]]) -> bytes:
         """Return the GLB."""
+        nodes: list[int] = []
+        placed: list[dict[str, Any]] = []
+        meshes: list[dict[str, Any]] = []
+        if self._primitives:
+            nodes = [0]
+            placed = [{"mesh": 0, "matrix": Y_UP.reshape(-1).tolist()}]
+            meshes = [{"primitives": self._primitives}]
+        buffers: list[dict[str, int]] = []
+        if self._binary:
+            buffers = [{"byteLength": len(self._binary)}]
         document = {
             "asset": {"version": "2.0", "generator": "vil-bridge"},
             "extensionsUsed": ["KHR_mesh_quantization", _UNLIT],
             "extensionsRequired": ["KHR_mesh_quantization"],
             "extras": {"gates": gates},
             "scene": 0,
-            "scenes": [{"nodes": [0] if self._primitives else []}],
-            "nodes": [{"mesh": 0, "matrix": Y_UP.reshape(-1).tolist()}] if self._primitives else [],
-            "meshes": [{"primitives": self._primitives}] if self._primitives else [],
+            "scenes": [{"nodes": nodes}],
+            "nodes": placed,
+            "meshes": meshes,
             "materials": self._materials,
             "textures": self._textures,
             "samplers": self._samplers,
             "images": self._images,
             "accessors": self._accessors,
             "bufferViews": self._views,
-            "buffers": [{"byteLength": len(self._binary)}] if self._binary else [],
+            "buffers": buffers,
         }
         text = msgspec.json.encode({key: value for key, value in document.items() if value != []})
         text += b" " * (-len(text) % 4)
@@ -235,18 +245,18 @@ class _Writer:
         }
         if material.base is not None:
             surface["baseColorTexture"] = {"index": self._texture(material.base)}
-        cutoff = {"alphaCutoff": material.alpha_cutoff} if material.alpha == "mask" else {}
-        self._materials.append(
-            {
-                "name": material.name,
-                "pbrMetallicRoughness": surface,
-                "emissiveFactor": np.clip(material.emissive_light, 0.0, 1.0).tolist(),
-                "alphaMode": _ALPHA[material.alpha],
-                "doubleSided": material.double_sided,
-                **cutoff,
-                **({"extensions": {_UNLIT: {}}} if material.unlit else {}),
-            }
-        )
+        described: dict[str, Any] = {
+            "name": material.name,
+            "pbrMetallicRoughness": surface,
+            "emissiveFactor": np.clip(material.emissive_light, 0.0, 1.0).tolist(),
+            "alphaMode": _ALPHA[material.alpha],
+            "doubleSided": material.double_sided,
+        }
+        if material.alpha == "mask":
+            described["alphaCutoff"] = material.alpha_cutoff
+        if material.unlit:
+            described["extensions"] = {_UNLIT: {}}
+        self._materials.append(described)
         return len(self._materials) - 1
 
     def _texture(self, use: TextureUse) -> int:

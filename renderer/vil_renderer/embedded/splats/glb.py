@@ -60,10 +60,12 @@ def read_glb(path: Path) -> SplatCloud:
     ]
     terms = max(part.sh.shape[1] for part in parts)
     sh = [np.pad(part.sh, ((0, 0), (0, terms - part.sh.shape[1]), (0, 0))) for part in parts]
-    p, axes, opacity = (
-        np.concatenate([getattr(part, key) for part in parts]) for key in ("p", "axes", "opacity")
+    return SplatCloud(
+        np.concatenate([part.p for part in parts]),
+        np.concatenate([part.axes for part in parts]),
+        np.concatenate([part.opacity for part in parts]),
+        np.concatenate(sh),
     )
-    return SplatCloud(p, axes, opacity, np.concatenate(sh))
 
 
 def _primitives(document: Document) -> Iterator[tuple[MeshPrimitive, str, FloatArray]]:

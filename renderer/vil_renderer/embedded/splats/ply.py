@@ -76,7 +76,9 @@ def read_ply(path: Path) -> SplatCloud:
             f"{name}: cannot be read: {exc.strerror}. Check its permissions and the disk"
         ) from exc
     antialiased = _antialiased(header)
-    return _packed_cloud(rows, antialiased, name) if packed else _cloud(rows[0], antialiased, name)
+    if packed:
+        return _packed_cloud(rows, antialiased, name)
+    return _cloud(rows[0], antialiased, name)
 
 
 def _split(head: bytes, name: str) -> tuple[list[str], int]:

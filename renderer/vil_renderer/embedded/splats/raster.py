@@ -91,15 +91,16 @@ def project(
         rows.view(np.uint32)[:, 6].copy(), order, np.empty_like(order)
     )
     arrays = rows, bounds, index
-    nearest = (
-        np.empty((len(order), kernels.COLUMNS), np.float32),
-        np.empty((len(order), 4), np.int32),
-        order.copy(),
-    )
+    near_rows = np.empty((len(order), kernels.COLUMNS), np.float32)
+    near_bounds = np.empty((len(order), 4), np.int32)
+    near_index = order.copy()
     parts = [slice(start, start + _BLOCK) for start in range(0, len(order), _BLOCK)]
-    taken = [(order[part], *arrays, *(a[part] for a in nearest)) for part in parts]
+    taken = [
+        (order[part], *arrays, near_rows[part], near_bounds[part], near_index[part])
+        for part in parts
+    ]
     on_all_cores(kernels.compiled(tile_kernels.take_rows), taken)
-    return Projected((camera.width_px, camera.height_px), *nearest)
+    return Projected((camera.width_px, camera.height_px), near_rows, near_bounds, near_index)
 
 
 def _project_block(

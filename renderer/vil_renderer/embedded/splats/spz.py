@@ -135,9 +135,9 @@ def _frames(data: bytes, header: _SpzHeader, name: str) -> list[_Bytes]:
     """Return attributes of version 4."""
     sizes = header.sizes()
     filled = [size for size in sizes if size]
-    table = (
-        struct.unpack_from("<I", data, _TABLE_AT)[0] if len(data) >= _HEADER4_BYTES else len(data)
-    )
+    table = len(data)
+    if len(data) >= _HEADER4_BYTES:
+        table = struct.unpack_from("<I", data, _TABLE_AT)[0]
     at = table + _TABLE.size * header.streams
     if header.version != 4 or header.streams != len(filled) or at > len(data):
         found = (

@@ -59,17 +59,18 @@ def surface_of(field: SplatField, name: str) -> Asset:
         some = slice(begin, begin + _PART)
         blob = solid[some] & (ratio[some] > _FLAT)
         chosen = (solid[some], 1, 2), (blob, 0, 1), (blob, 0, 2)
-        squares = [
-            _squares(*(a[some][which] for a in (p, columns[u], columns[v])))
-            for which, u, v in chosen
-        ]
-        corners, normal = (np.concatenate([each[i] for each in squares]) for i in range(2))
-        parts.append(
-            _primitive(
-                corners,
-                normal,
-                np.concatenate([_colour(first[some][which]) for which, _, _ in chosen]),
+        corners = []
+        normals = []
+        colours = []
+        for which, u, v in chosen:
+            square, normal = _squares(
+                p[some][which], columns[u][some][which], columns[v][some][which]
             )
+            corners.append(square)
+            normals.append(normal)
+            colours.append(_colour(first[some][which]))
+        parts.append(
+            _primitive(np.concatenate(corners), np.concatenate(normals), np.concatenate(colours))
         )
     return Asset.of(name, parts, name)
 

@@ -32,11 +32,8 @@ def dealt(weights: npt.NDArray[np.integer]) -> list[npt.NDArray[np.int32]]:
     """
     heaviest = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)].astype(np.int32)
     hands = 1 if cores() == 1 else 4 * cores()
-    return [
-        hand
-        for hand in (np.ascontiguousarray(heaviest[i::hands]) for i in range(hands))
-        if len(hand)
-    ]
+    shares = [np.ascontiguousarray(heaviest[i::hands]) for i in range(hands)]
+    return [share for share in shares if len(share)]
 
 
 @cache

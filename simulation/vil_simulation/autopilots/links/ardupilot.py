@@ -63,12 +63,9 @@ class ArduPilotLink(AutopilotLink):
     def note(self) -> str:
         """Return words for poses that wait for their port, and for frames of others."""
         poses = self._poses
-        waits = (
-            ""
-            if poses is None or poses.connected
-            else f", poses wait for its TCP port {poses.port}"
-        )
-        return waits + self._peer.note
+        if poses is None or poses.connected:
+            return self._peer.note
+        return f", poses wait for its TCP port {poses.port}{self._peer.note}"
 
     @property
     def strangers(self) -> int:
@@ -83,7 +80,9 @@ class ArduPilotLink(AutopilotLink):
 
     def descriptors(self) -> tuple[int, ...]:
         """Return the socket."""
-        return () if self._socket is None else (self._socket.fileno(),)
+        if self._socket is None:
+            return ()
+        return (self._socket.fileno(),)
 
     def receive(self) -> None:
         """Take servo outputs; answer a frame that came again with the line that answered it."""

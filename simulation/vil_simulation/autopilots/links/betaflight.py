@@ -205,11 +205,9 @@ def state_packet(sample: AutopilotSample) -> bytes:
     _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
     fx, fy, fz = imu.f_body_mps2
     gps = sample.gps
-    place = (
-        (0.0, 0.0, motion.p_world_m[2])
-        if gps is None
-        else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
-    )
+    place = (0.0, 0.0, motion.p_world_m[2])
+    if gps is not None:
+        place = (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
     return _STATE.pack(
         sample.t_ns / NS_PER_S,
         *to_frd(imu.w_body_radps),

@@ -189,7 +189,9 @@ class AutopilotLink(ABC):
         self._stop("silent")
 
     def _await_answer(self, patience_ns: int | None = None) -> None:
-        self._due_ns = machine_ns() + (self._patience_ns if patience_ns is None else patience_ns)
+        if patience_ns is None:
+            patience_ns = self._patience_ns
+        self._due_ns = machine_ns() + patience_ns
 
     def _answered(self, motors: tuple[float, ...], *, armed: bool) -> None:
         self._due_ns = None
@@ -220,7 +222,9 @@ class DatagramPeer:
     @property
     def note(self) -> str:
         """Words for datagrams of others; usually empty."""
-        return f", ignores datagrams of {self.bound.stranger}" if self.bound.stranger else ""
+        if not self.bound.stranger:
+            return ""
+        return f", ignores datagrams of {self.bound.stranger}"
 
     def takes(self, sender: PeerAddress) -> bool:
         """Return True for a datagram of the bound sender; the first of another is logged."""

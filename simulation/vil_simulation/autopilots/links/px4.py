@@ -56,7 +56,9 @@ class Px4Link(AutopilotLink):
     def descriptors(self) -> tuple[int, ...]:
         """Return the peer's socket, or the listening one."""
         one = self._peer or self._server
-        return () if one is None else (one.fileno(),)
+        if one is None:
+            return ()
+        return (one.fileno(),)
 
     def receive(self) -> None:
         """Accept a peer, in place of a silent one too, and read its answers."""
@@ -99,7 +101,8 @@ class Px4Link(AutopilotLink):
             self._pace(_PERIOD_NS if self._first_us is None else 1000 * (sent_us - before_us))
         elif self.state == "running":
             self._await_answer()
-        self._first_us = sent_us if self._first_us is None else self._first_us
+        if self._first_us is None:
+            self._first_us = sent_us
 
     def overdue(self) -> None:
         """Go on with the next sample while it starts; count it as silent later."""

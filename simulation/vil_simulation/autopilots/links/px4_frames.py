@@ -62,7 +62,10 @@ class SampleFrames:
         """
         wanted = mavlink.message_id(HilStateQuaternion)
         if command.command == mavlink.CMD_SET_MESSAGE_INTERVAL and command.param1 == wanted:
-            self._truth_us = round(command.param2) if 1.0 <= command.param2 < 1e9 else 0
+            if 1.0 <= command.param2 < 1e9:
+                self._truth_us = round(command.param2)
+            else:
+                self._truth_us = 0
             self._truth_from_ns = None
 
     def of(self, sample: AutopilotSample) -> bytes:
@@ -80,9 +83,9 @@ class SampleFrames:
             bodies.append(self._ground_truth(sample))
         if self._is_rc_due(sample):
             bodies.append(self._remote_control(sample))
-        pressure_pa = (
-            None if sample.air is None or sample.air.t_ns < sample.t_ns else sample.air.pressure_pa
-        )
+        pressure_pa: float | None = None
+        if sample.air is not None and sample.air.t_ns >= sample.t_ns:
+            pressure_pa = sample.air.pressure_pa
         bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0, pressure_pa))
         return b"".join(self._frame(body) for body in bodies)
 
@@ -117,9 +120,9 @@ class SampleFrames:
         a_ned = a_north, a_east, a_down
         _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
         latitude, longitude, altitude = self._places(motion.p_world_m)
-        airspeed = (
-            0 if sample.air is None else min(max(round(100.0 * sample.air.airspeed_mps), 0), 65_535)
-        )
+        airspeed = 0
+        if sample.air is not None:
+            airspeed = min(max(round(100.0 * sample.air.airspeed_mps), 0), 65_535)
         return HilStateQuaternion(
             t_ns // 1000,
             q_wxyz,
@@ -155,7 +158,9 @@ class SampleFrames:
 
 def motors_of(controls: HilActuatorControls) -> tuple[float, ...]:
     """Return outputs from 0 to 1, zeros of a disarmed autopilot."""
-    return shares(controls.controls if is_armed(controls) else (0.0,) * MOTORS)
+    if not is_armed(controls):
+        return shares((0.0,) * MOTORS)
+    return shares(controls.controls)
 
 
 def is_armed(controls: HilActuatorControls) -> bool:

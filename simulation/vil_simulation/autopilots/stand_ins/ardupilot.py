@@ -119,8 +119,10 @@ class ArduPilotStandIn:
             repeats = self._repeats
             self._repeats = 0
             return [self._again(now_s) for _ in range(repeats)]
+        if self._awaiting and now_s - self._t_sent_s >= _RESEND_S:
+            return [self._again(now_s)]
         if self._awaiting:
-            return [self._again(now_s)] if now_s - self._t_sent_s >= _RESEND_S else []
+            return []
         if self._waiting_repeats and now_s < self._drain_until_s:
             return []
         self._awaiting = True
@@ -161,8 +163,9 @@ class ArduPilotStandIn:
             self._waiting_repeats -= 1
             return
         if not self._awaiting:
-            repeated = self._waiting_repeats > 0
-            at = f"a repeated frame {self._count - 1}" if repeated else "no frame"
+            at = "no frame"
+            if self._waiting_repeats > 0:
+                at = f"a repeated frame {self._count - 1}"
             raise WireViolation(f"timestamp rises by {1e6 * rise_s:.1f} us in the answer to {at}.")
         steps_s = 1.0 / self._day.rate_hz, 1.0 / self._rate_hz
         require(
@@ -191,9 +194,10 @@ class ArduPilotStandIn:
 
     def _packet(self, count: int | None = None) -> bytes:
         unused = [0] * (self._day.channels - len(self._pwm))
-        number = self._count if count is None else count
+        if count is None:
+            count = self._count
         return self._layout.pack(
-            _MAGICS[self._day.channels], self._rate_hz, number, *self._pwm, *unused
+            _MAGICS[self._day.channels], self._rate_hz, count, *self._pwm, *unused
         )
 
     def _again(self, now_s: float) -> bytes:
@@ -202,7 +206,9 @@ class ArduPilotStandIn:
         self._waiting_repeats += 1
         self._t_sent_s = now_s
         self._drain_until_s = now_s + _DRAIN_S
-        return self._packet(self._count if self._awaiting else max(0, self._count - 1))
+        if self._awaiting:
+            return self._packet()
+        return self._packet(max(0, self._count - 1))
 
     def _advance(self, line: PhysicsLine, rise_s: float, now_s: float) -> None:
         self._awaiting = False
@@ -224,7 +230,8 @@ class ArduPilotStandIn:
         """Check that outputs of 0 leave the motors off."""
         if self.t_s - self._boot_s >= _OUTPUTS_S:
             return
-        self._start_m = p_ned_m if self._start_m is None else self._start_m
+        if self._start_m is None:
+            self._start_m = p_ned_m
         moved = dist(p_ned_m, self._start_m)
         require(
             moved < _CREEP_M,
@@ -239,10 +246,10 @@ class ArduPilotStandIn:
         if dt_s < _CONTROL_S - 1e-7:
             return
         self._t_control_s = self.t_s
-        state = NedState(line.p_ned_m, line.v_ned_mps, line.q_wxyz, line.gyro_radps)
-        motors = self.pilot.step(
-            self.t_s, state if since_boot_s >= _BOOT_S else None, min(dt_s, 0.1)
-        )
+        state: NedState | None = None
+        if since_boot_s >= _BOOT_S:
+            state = NedState(line.p_ned_m, line.v_ned_mps, line.q_wxyz, line.gyro_radps)
+        motors = self.pilot.step(self.t_s, state, min(dt_s, 0.1))
         least = _LEAST_US if self.pilot.armed else _DISARMED_US
         self._pwm = [max(least, round(1000.0 + 1000.0 * motor)) for motor in motors]
 

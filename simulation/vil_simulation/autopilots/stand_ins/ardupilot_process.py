@@ -67,7 +67,9 @@ class ArduPilotProcess(StandInProcess):
         self._physics: Address = (options.host, options.port)
         self._socket = udp_socket(0)
         self.selector.register(self._socket, selectors.EVENT_READ, self._on_physics)
-        ports = [options.command_port + above for above in _SERIALS] if options.command_port else []
+        ports: list[int] = []
+        if options.command_port:
+            ports = [options.command_port + above for above in _SERIALS]
         self._servers = [
             TcpCommandServer(port, self._core.open_link, self.selector) for port in ports
         ]
@@ -80,7 +82,8 @@ class ArduPilotProcess(StandInProcess):
         """Send what is due, once somebody has connected to SERIAL0."""
         self._booted |= bool(self._servers) and self._servers[0].connected
         if self._booted:
-            self._t_boot_s = monotonic() if self._t_boot_s is None else self._t_boot_s
+            if self._t_boot_s is None:
+                self._t_boot_s = monotonic()
             self._send()
         return self._ahead_s() or _TURN_S
 

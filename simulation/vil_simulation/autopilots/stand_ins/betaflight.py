@@ -128,9 +128,10 @@ class BetaflightStandIn:
             self._rules.restart()
             return
         if 0.0 < pair_s < _LONGEST_PAIR_S:
-            self._rate = (
-                _STANDING if self._taken_s is None else pair_s / max(now_s - self._taken_s, 1e-6)
-            )
+            if self._taken_s is None:
+                self._rate = _STANDING
+            else:
+                self._rate = pair_s / max(now_s - self._taken_s, 1e-6)
         self._taken_s = now_s
         if pair_s >= _LONGEST_PAIR_S:
             self._rules.restart()

@@ -82,10 +82,16 @@ def _add_px4(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _port(chosen: int | None, usual: int) -> int:
+    if chosen is None:
+        return usual
+    return chosen
+
+
 def _px4(options: argparse.Namespace) -> StandInProcess:
     n = options.instance
-    port = px4.SIMULATOR_PORT + n if options.port is None else options.port
-    onboard = px4.ONBOARD_PORT + n if options.onboard_port is None else options.onboard_port
+    port = _port(options.port, px4.SIMULATOR_PORT + n)
+    onboard = _port(options.onboard_port, px4.ONBOARD_PORT + n)
     flags = options.seconds, options.reconnect, onboard, options.gcs_port
     parameters = _px4_parameters() if options.control == "px4" else None
     more = options.unanswered, parameters
@@ -148,10 +154,8 @@ def _add_ardupilot(parser: argparse.ArgumentParser) -> None:
 
 def _ardupilot(options: argparse.Namespace) -> StandInProcess:
     above = ardupilot.PORTS_PER_INSTANCE * options.instance
-    port = ardupilot.PHYSICS_PORT + above if options.port is None else options.port
-    commands = (
-        ardupilot.COMMAND_PORT + above if options.command_port is None else options.command_port
-    )
+    port = _port(options.port, ardupilot.PHYSICS_PORT + above)
+    commands = _port(options.command_port, ardupilot.COMMAND_PORT + above)
     events = options.restart_at, options.burst_at, options.pause_at, options.pause
     day = ArduPilotDay(options.rate, options.channels, *events, options.reconnect)
     flight = (

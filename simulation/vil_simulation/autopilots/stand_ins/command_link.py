@@ -13,7 +13,7 @@ from vil_bridge.protocols.mavlink import flight_messages as flight
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_simulation.autopilots.stand_ins import vectors
-from vil_simulation.autopilots.stand_ins.dialects import MavlinkDialect
+from vil_simulation.autopilots.stand_ins.dialects import MavlinkDialect, result_of
 from vil_simulation.autopilots.stand_ins.flight_control import FlightTarget, NedState
 from vil_simulation.autopilots.stand_ins.pilot import OnboardPilot
 from vil_simulation.autopilots.stand_ins.places import Origin, place_of
@@ -142,8 +142,7 @@ class CommandLink:
         extra = []
         match command.command:
             case flight.CMD_ARM:
-                accepted = pilot.command_arm(command.param1 > 0.5)
-                result = mavlink.RESULT_ACCEPTED if accepted else flight.RESULT_TEMPORARILY_REJECTED
+                result = result_of(pilot.command_arm(command.param1 > 0.5))
             case flight.CMD_TAKEOFF:
                 result = self._dialect.take_off(pilot, command.param7)
             case flight.CMD_LAND:
@@ -167,19 +166,24 @@ class CommandLink:
     def _set_interval(self, number: float, interval_s: float) -> int:
         for kind, default_s in _INTERVALS_S.items():
             if mavlink.message_id(kind) == number:
-                self._intervals_s[kind] = interval_s if 0.0 < interval_s < _LONGEST_S else default_s
+                if not 0.0 < interval_s < _LONGEST_S:
+                    interval_s = default_s
+                self._intervals_s[kind] = interval_s
                 return mavlink.RESULT_ACCEPTED
         return flight.RESULT_DENIED
 
     def _on_target(self, body: flight.SetPositionTargetLocalNed) -> None:
+        position: vectors.Vector | None = None
+        if not body.type_mask & flight.IGNORE_POSITION:
+            position = (body.x_m, body.y_m, body.z_m)
+        velocity = ZERO
+        if not body.type_mask & flight.IGNORE_VELOCITY:
+            velocity = (body.vx_mps, body.vy_mps, body.vz_mps)
         has_yaw = not body.type_mask & flight.IGNORE_YAW
-        target = FlightTarget(
-            None if body.type_mask & flight.IGNORE_POSITION else (body.x_m, body.y_m, body.z_m),
-            ZERO
-            if body.type_mask & flight.IGNORE_VELOCITY
-            else (body.vx_mps, body.vy_mps, body.vz_mps),
-            body.yaw_rad if has_yaw else vectors.roll_pitch_yaw(self._state().q_wxyz)[2],
-        )
+        yaw_rad = body.yaw_rad
+        if not has_yaw:
+            yaw_rad = vectors.roll_pitch_yaw(self._state().q_wxyz)[2]
+        target = FlightTarget(position, velocity, yaw_rad)
         self._dialect.on_target(self._pilot, target, has_yaw=has_yaw)
 
     def _parameter(self, name: str) -> bytes:
@@ -205,7 +209,9 @@ class CommandLink:
 
     def _made(self, kind: type[mavlink.Body]) -> bytes:
         body = self._makers[kind]()
-        return b"" if body is None else self.frame(body)
+        if body is None:
+            return b""
+        return self.frame(body)
 
     def _state(self) -> NedState:
         return self._pilot.state or NedState(ZERO, ZERO, vectors.LEVEL, ZERO)
@@ -225,9 +231,10 @@ class CommandLink:
         airborne = (
             self._pilot.armed and self._pilot.home_m[2] - self._state().p_ned_m[2] > _AIRBORNE_M
         )
-        return flight.ExtendedSysState(
-            0, flight.LANDED_IN_AIR if airborne else flight.LANDED_ON_GROUND
-        )
+        landed = flight.LANDED_ON_GROUND
+        if airborne:
+            landed = flight.LANDED_IN_AIR
+        return flight.ExtendedSysState(0, landed)
 
     def _home(self) -> mavlink.Body | None:
         if self.origin is None or not self._pilot.ready:

@@ -30,6 +30,13 @@ _LOITER = 5
 _LAND = 9
 
 
+def result_of(accepted: bool) -> int:
+    """Return the result of a command that the pilot has taken or, for now, not."""
+    if accepted:
+        return mavlink.RESULT_ACCEPTED
+    return flight.RESULT_TEMPORARILY_REJECTED
+
+
 class MavlinkDialect(Protocol):
     """One autopilot's habits.
 
@@ -99,8 +106,7 @@ class Px4Dialect:
     def set_mode(self, pilot: OnboardPilot, mode: float, submode: float) -> int:
         """Obey: OFFBOARD, or the automatic modes take-off, loiter, return and land."""
         if mode == _OFFBOARD:
-            followed = pilot.command_follow()
-            return mavlink.RESULT_ACCEPTED if followed else flight.RESULT_TEMPORARILY_REJECTED
+            return result_of(pilot.command_follow())
         if mode != _AUTO:
             return flight.RESULT_DENIED
         if submode == _AUTO_TAKE_OFF:
@@ -116,8 +122,7 @@ class Px4Dialect:
     # Above sea level, not home.
     def take_off(self, pilot: OnboardPilot, height_m: float) -> int:  # noqa: ARG002
         """Obey: to MIS_TAKEOFF_ALT above home."""
-        accepted = pilot.command_take_off(float(self.parameters["MIS_TAKEOFF_ALT"]))
-        return mavlink.RESULT_ACCEPTED if accepted else flight.RESULT_TEMPORARILY_REJECTED
+        return result_of(pilot.command_take_off(float(self.parameters["MIS_TAKEOFF_ALT"])))
 
     def on_target(
         self,
@@ -169,7 +174,9 @@ class ArduPilotDialect:
 
     def custom_mode(self, pilot: OnboardPilot) -> int:
         """Return the mode's number."""
-        return _LAND if pilot.mode is PilotMode.LAND else self._mode
+        if pilot.mode is PilotMode.LAND:
+            return _LAND
+        return self._mode
 
     def set_mode(self, pilot: OnboardPilot, mode: float, submode: float) -> int:  # noqa: ARG002
         """Obey: STABILIZE, GUIDED, LOITER and LAND."""

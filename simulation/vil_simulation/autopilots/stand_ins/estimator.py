@@ -61,9 +61,9 @@ class FlightEstimator:
 
     def state(self) -> NedState | None:
         """Return the state, None until attitude and position are known."""
-        return (
-            NedState(self._p, self._v, self._q, self._w) if self.aligned and self._located else None
-        )
+        if not (self.aligned and self._located):
+            return None
+        return NedState(self._p, self._v, self._q, self._w)
 
     def predict(self, gyro: Vector, force: Vector, dt_s: float) -> None:
         """Take rates and specific force of a step, body FRD."""
@@ -89,7 +89,8 @@ class FlightEstimator:
 
     def on_height(self, altitude_m: float) -> None:
         """Take a height by the barometer."""
-        self._height_0 = altitude_m if self._height_0 is None else self._height_0
+        if self._height_0 is None:
+            self._height_0 = altitude_m
         if self._located and not self._by_pose:
             error = self._height_0 - altitude_m - self._p[2]
             self._p = vectors.add(self._p, (0.0, 0.0, error), _HEIGHT_SHARE)
@@ -135,9 +136,10 @@ class FlightEstimator:
         roll = atan2(up[1], up[2])
         pitch = atan2(-up[0], (up[1] ** 2 + up[2] ** 2) ** 0.5)
         tilt = vectors.attitude(roll, pitch, 0.0)
-        north, east, _ = (
-            vectors.rotate(tilt, self._field) if self._field is not None else (1.0, 0.0, 0.0)
-        )
+        north = 1.0
+        east = 0.0
+        if self._field is not None:
+            north, east, _ = vectors.rotate(tilt, self._field)
         self._q = vectors.product(vectors.heading(-atan2(east, north)), tilt)
         self.aligned = True
 

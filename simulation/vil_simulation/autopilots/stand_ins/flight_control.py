@@ -113,7 +113,8 @@ def attitude_of(force: Vector, yaw_rad: float) -> Quaternion:
 def _mixed(lift: float, roll: float, pitch: float, yaw: float, idle: float) -> Motors:
     """Return motors of thrust shares; attitude goes before height where both do not fit."""
     turns = (pitch - roll + yaw, roll - pitch + yaw, roll + pitch - yaw, -roll - pitch - yaw)
-    lift = min(max(lift, -min(turns)), 1.0 - max(turns)) if max(turns) - min(turns) < 1.0 else lift
+    if max(turns) - min(turns) < 1.0:
+        lift = min(max(lift, -min(turns)), 1.0 - max(turns))
     front_right, rear_left, front_left, rear_right = (
         max(idle, sqrt(min(1.0, max(0.0, lift + turn)))) for turn in turns
     )

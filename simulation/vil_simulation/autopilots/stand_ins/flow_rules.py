@@ -57,7 +57,8 @@ class FlowRules:
         )
         said = m.integrated_xgyro_rad, m.integrated_ygyro_rad, m.integrated_zgyro_rad
         floor, share = _TURN_TOLERANCE
-        a, b = (", ".join(f"{v:.3f}" for v in values) for values in (said, turn))
+        a = vectors.text_of(said)
+        b = vectors.text_of(turn)
         require(
             dist(said, turn) < floor + share * dist(turn, ZERO),
             f"HIL_OPTICAL_FLOW turns by ({a}), not ({b}) rad.",

@@ -102,10 +102,13 @@ class MotionRules:
         other: vectors.Vector,
         tolerance: tuple[float, float],
     ) -> None:
-        agrees = dist(change, other) <= tolerance[0] + tolerance[1] * hypot(*change)
-        self._disagreements[name] = 0 if agrees else self._disagreements[name] + 1
+        if dist(change, other) <= tolerance[0] + tolerance[1] * hypot(*change):
+            self._disagreements[name] = 0
+        else:
+            self._disagreements[name] += 1
         if self._disagreements[name] >= _MOST_IMPACTS:
-            a, b = (", ".join(f"{v:.4f}" for v in values) for values in (change, other))
+            a = vectors.text_of(change, 4)
+            b = vectors.text_of(other, 4)
             raise WireViolation(f"{sentence}: ({a}) against ({b}) {unit} in {_WINDOW_S} s.")
 
     def _check_rest(self, start: PhysicsLine, line: PhysicsLine) -> None:
@@ -115,8 +118,10 @@ class MotionRules:
             return
         x, y, z = vectors.scaled(self._force, 1.0 / self._lines)
         size = hypot(x, y, z)
-        weighs = abs(size - GRAVITY_MPS2) <= _REST_TOLERANCE_MPS2 and z <= 0.0
-        self._disagreements["rest"] = 0 if weighs else self._disagreements["rest"] + 1
+        if abs(size - GRAVITY_MPS2) <= _REST_TOLERANCE_MPS2 and z <= 0.0:
+            self._disagreements["rest"] = 0
+        else:
+            self._disagreements["rest"] += 1
         if self._disagreements["rest"] >= _MOST_IMPACTS:
             raise WireViolation(
                 f"at rest the specific force is ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81)."

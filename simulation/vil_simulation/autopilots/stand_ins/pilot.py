@@ -200,7 +200,9 @@ class OnboardPilot:
             next(self._flight, None)
         if not self.armed or self.mode is PilotMode.IDLE:
             self._controller.reset()
-            return STOPPED if not self.armed else (0.08, 0.08, 0.08, 0.08)
+            if not self.armed:
+                return STOPPED
+            return (0.08, 0.08, 0.08, 0.08)
         self._update_reference(state, dt_s)
         return self._flown(state, dt_s)
 

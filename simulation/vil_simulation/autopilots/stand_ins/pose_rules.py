@@ -186,7 +186,8 @@ def _compare_speed(body: PoseBody, velocity: Vector, right: Vector, spread_mps: 
 
 
 def _near(what: str, unit: str, values: Vector, right: Vector, tolerance: float) -> None:
-    a, b = (", ".join(f"{v:.3f}" for v in vector) for vector in (values, right))
+    a = vectors.text_of(values)
+    b = vectors.text_of(right)
     require(
         dist(values, right) < tolerance,
         f"{what} does not agree with the motion: ({a}) against ({b}) {unit}.",

@@ -260,11 +260,10 @@ class Px4StandIn:
         velocity = 0.01 * m.vn_cmps, 0.01 * m.ve_cmps, 0.01 * m.vd_cmps
         state = self._estimator.state()
         self._sensors.check_gps(m, self.t_s, position, state.p_ned_m if state is not None else None)
-        self._estimator.on_gps(
-            position,
-            velocity,
-            1e-6 * max(0, self._newest_us - self._gps_us) if self._gps_us else 0.1,
-        )
+        interval_s = 0.1
+        if self._gps_us:
+            interval_s = 1e-6 * max(0, self._newest_us - self._gps_us)
+        self._estimator.on_gps(position, velocity, interval_s)
         self._gps_us = self._newest_us
 
     def _on_pose(self, pose: tuple[Vector, Quaternion, Vector]) -> None:

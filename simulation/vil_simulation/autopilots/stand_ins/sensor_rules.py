@@ -136,11 +136,9 @@ class SensorRules:
         Raises:
             WireViolation: they disagree by more than noise.
         """
-        by_pressure = (
-            float(height_m(100.0 * m.abs_pressure_hpa))
-            if self._packets % 10 == 0
-            else m.pressure_alt_m
-        )
+        by_pressure = m.pressure_alt_m
+        if self._packets % 10 == 0:
+            by_pressure = float(height_m(100.0 * m.abs_pressure_hpa))
         require(
             abs(by_pressure - m.pressure_alt_m) < _PRESSURE_TOLERANCE_M,
             f"abs_pressure {m.abs_pressure_hpa:.3f} hPa is at {by_pressure:.1f} m, but "
@@ -148,11 +146,10 @@ class SensorRules:
             f"{m.pressure_alt_m:.1f} m.",
         )
         offset = m.pressure_alt_m + p_ned_m[2]
-        self._height = (
-            offset
-            if self._height is None
-            else self._height + _HEIGHT_SHARE * (offset - self._height)
-        )
+        if self._height is None:
+            self._height = offset
+        else:
+            self._height += _HEIGHT_SHARE * (offset - self._height)
         if self._window is None or t_s - self._window[0] > _WINDOW_S:
             self._window = t_s, self._height
         drift = self._height - self._window[1]
@@ -442,7 +439,10 @@ class OdometryRules:
         agrees = dist(faster, self._pushed) < _SPEED_TOLERANCE[0] + _SPEED_TOLERANCE[1] * hypot(
             *faster
         )
-        self._disagreements = 0 if agrees else self._disagreements + 1
+        if agrees:
+            self._disagreements = 0
+        else:
+            self._disagreements += 1
         if self._disagreements >= _MOST_IMPACTS:
             _within(
                 f"the accelerometer does not agree with {name}'s velocity",
@@ -466,7 +466,8 @@ def _within(
     sentence: str, unit: str, pose: Vector, other: Vector, tolerance: tuple[float, float]
 ) -> None:
     floor, share = tolerance
-    a, b = (", ".join(f"{v:.3f}" for v in values) for values in (pose, other))
+    a = vectors.text_of(pose)
+    b = vectors.text_of(other)
     require(
         dist(pose, other) < floor + share * hypot(*pose), f"{sentence}: ({a}) against ({b}) {unit}."
     )

@@ -17,6 +17,11 @@ ZERO: Final[Vector] = (0.0, 0.0, 0.0)
 LEVEL: Final[Quaternion] = (1.0, 0.0, 0.0, 0.0)
 
 
+def text_of(a: Vector, digits: int = 3) -> str:
+    """Return the components with so many digits after the point."""
+    return ", ".join(f"{component:.{digits}f}" for component in a)
+
+
 def add(a: Vector, b: Vector, scale: float = 1.0) -> Vector:
     """Return a + scale b."""
     return a[0] + scale * b[0], a[1] + scale * b[1], a[2] + scale * b[2]

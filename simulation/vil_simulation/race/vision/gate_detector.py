@@ -214,11 +214,9 @@ def _fitted(
             np.abs((here - begin) @ np.array((begin[1] - end[1], end[0] - begin[0])))
             < off_px * np.linalg.norm(end - begin)
         ]
-        fit = (
-            _line(here, end - begin, float(np.linalg.norm(end - begin)))
-            if len(here) >= _LEAST_POINTS
-            else None
-        )
+        if len(here) < _LEAST_POINTS:
+            continue
+        fit = _line(here, end - begin, float(np.linalg.norm(end - begin)))
         if fit is not None and fit[2] >= wanted:
             segments[side], lines[side] = fit[0], fit[1]
             total += fit[2]

@@ -16,6 +16,7 @@ from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.courses.course import Course
 from vil_bridge.interfaces.trajectory import Reference
+from vil_simulation.race.routes import race_order
 from vil_simulation.race.vision.gate_detector import ExpectedOpening, find_openings
 from vil_simulation.race.vision.gate_filter import GateFilter
 from vil_simulation.race.vision.gate_map import GateMap
@@ -70,7 +71,7 @@ class VisionPilot:
         self._gates: Final = GateMap.of(course)
         self._equipment: Final = equipment
         self._follow: Final = follow
-        self._order: Final = race_order(course)
+        self._order: Final = list(race_order(course))
         start_std_m = (np.array(course.spread.high_m) - np.array(course.spread.low_m)) / math.sqrt(
             12.0
         )
@@ -121,7 +122,10 @@ class VisionPilot:
                 self.filter.add_opening(gate, one.segments_px, _STD_PX, _MOST_NIS) is not None
                 for one in openings
             )
-            self._missed[gate] = 0 if any(fits) else self._missed[gate] + 1
+            if any(fits):
+                self._missed[gate] = 0
+            else:
+                self._missed[gate] += 1
             if self._missed[gate] >= _MOST_MISSED and openings:
                 self.filter.doubt(gate)
                 self._missed[gate] = 0
@@ -180,9 +184,3 @@ class VisionPilot:
             return
         away = centre - x[:3]
         self._heading.turn(math.atan2(away[1], away[0]), 1.0 / COMMANDS_HZ)
-
-
-def race_order(course: Course) -> list[int]:
-    """Return the gates of a race in the order in which they are flown."""
-    again = course.order[:1] if course.rules.clock == "first_gate" else ()
-    return list(course.order * course.laps + again)

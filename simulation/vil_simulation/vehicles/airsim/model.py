@@ -91,9 +91,9 @@ class AirsimMultirotor(Model):
         rotors = len(airframe.rotors)
         tilts = len(airframe.tilts)
         self.airframe: Final = airframe
-        self.flight: Final = _able_to_sink(
-            SimpleFlight() if flight is None else flight, airframe, self.gravity_mps2
-        )
+        if flight is None:
+            flight = SimpleFlight()
+        self.flight: Final = _able_to_sink(flight, airframe, self.gravity_mps2)
         self.compat: Final = compat
         self.commands = commands_of(rotors, tilts)
         if mode not in self.commands:
@@ -104,20 +104,28 @@ class AirsimMultirotor(Model):
         self.table: Final = RotorTable(airframe)
         self.inertia_kgm2: Final = airframe.inertia_kgm2()
         self.drag_factors_m2: Final = airframe.drag_factors_m2(compat)
+        outputs: list[Field] = []
+        if compat:
+            outputs.append(
+                Field("rotors_output", rotors, "1", "control that the rotors push with next")
+            )
         self.state = StateLayout(
             *RIGID_BODY,
             Field("rotors_control", rotors, "1", "filtered controls, squares of the speed ratios"),
             Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),
-            *(
-                (Field("rotors_output", rotors, "1", "control that the rotors push with next"),)
-                if compat
-                else ()
-            ),
+            *outputs,
             Field("a_world_mps2", 3, "m/s^2", "acceleration at the end of the newest step, ENU"),
             Field("alpha_body_radps2", 3, "rad/s^2", "and angular, FLU"),
             Field("grounded", 1, "1", "1: stands on the ground"),
             *controller_fields(self.flight),
         )
+
+    @property
+    def _pushing_field(self) -> str:
+        """The field of the controls that the rotors push with."""
+        if self.compat:
+            return "rotors_output"
+        return "rotors_control"
 
     def initial(self, n: int) -> FloatArray:
         """Return states in the air at the origin, level, at rest, with commands that never time
@@ -203,7 +211,7 @@ class AirsimMultirotor(Model):
         max_radps = np.ascontiguousarray(
             np.broadcast_to(self.table.max_radps, len(self.airframe.rotors))
         )
-        controls = self.state["rotors_output" if self.compat else "rotors_control"].start
+        controls = self.state[self._pushing_field].start
         accelerations = self.state["a_world_mps2"].start
 
         def truth(
@@ -237,7 +245,7 @@ class AirsimMultirotor(Model):
             s["w_body_radps"],
             s["alpha_body_radps2"],
             q_rotate(q_conj(s["q_world_body"]), s["a_world_mps2"] + up),
-            np.sqrt(s["rotors_output" if self.compat else "rotors_control"]) * self.table.max_radps,
+            np.sqrt(s[self._pushing_field]) * self.table.max_radps,
         )
 
     def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
@@ -245,7 +253,7 @@ class AirsimMultirotor(Model):
 
         See :meth:`Model.rotor_outputs`.
         """
-        controls = x[:, self.state["rotors_output" if self.compat else "rotors_control"]]
+        controls = x[:, self.state[self._pushing_field]]
         air = around[:, ENVIRONMENT["density_kgpm3"]], around[:, ENVIRONMENT["thrust_factor"]]
         return self.rotor_states(controls, *air)
 
@@ -287,9 +295,10 @@ class AirsimMultirotor(Model):
         """
         frame = self.airframe
         body = Collider(frame.mass_kg, self.inertia_kgm2, frame.restitution, frame.friction)
-        step_s = float(self.dt_s) if dt_s is None else dt_s
+        if dt_s is None:
+            dt_s = float(self.dt_s)
         return collide(
-            x, self.state, body, contact, ground_lock=True, compat=self.compat, dt_s=step_s
+            x, self.state, body, contact, ground_lock=True, compat=self.compat, dt_s=dt_s
         )
 
     def _packed(self) -> FloatArray:

@@ -152,16 +152,14 @@ def flight_of(
             return MoveEnd(reached=False)  # the original follows a path of length zero
         case LandMove():
             begins_at = None if compat else min(0.0, 2.0 * hover - 1.0)
-            return (
-                _Landing(move, flight, begins_at)
-                if move.timeout_s > 0.0
-                else MoveEnd(reached=False)
-            )
+            if move.timeout_s > 0.0:
+                return _Landing(move, flight, begins_at)
+            return MoveEnd(reached=False)
         case TurnMove():
             turning = _CompatTurning if compat else _Turning
-            return (
-                turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
-            )
+            if move.timeout_s > 0.0:
+                return turning(move, flight, state.p_m)
+            return MoveEnd(reached=True)
         case VelocityMove() if move.duration_s <= 0.0:
             return MoveEnd(reached=move.z_m is None or move.in_heading)
         case _ if move.duration_s <= 0.0:
@@ -265,7 +263,10 @@ class _Landing(MoveFlight):
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
         if t_s >= self._timeout_s:
             return MoveEnd(reached=False)
-        self._still = self._still + 1 if -state.v_mps[2] <= _STILL_MPS else 0
+        if -state.v_mps[2] <= _STILL_MPS:
+            self._still += 1
+        else:
+            self._still = 0
         if self._still > _LANDED_AFTER:
             return MoveEnd(reached=True)
         values = (0.0, 0.0, -_SINK_MPS, *_heading(_NO_TURN))
@@ -413,11 +414,9 @@ class _Direct(MoveFlight):
         self._move = move
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:  # noqa: ARG002
-        return (
-            MoveEnd(reached=True)
-            if t_s >= self._move.duration_s
-            else FlightCommand("rotors", self._move.controls)
-        )
+        if t_s >= self._move.duration_s:
+            return MoveEnd(reached=True)
+        return FlightCommand("rotors", self._move.controls)
 
 
 class _Manual(MoveFlight):

@@ -178,7 +178,9 @@ class PathFollower(_Carrot):
         else:
             speed = math.sqrt(2.0 * _BRAKING_MPS2 * (left_m - 0.5 * stretch_m))
             slowing_ps = _BRAKING_MPS2 / speed
-        return (speed, slowing_ps) if speed < self._speed_mps else (self._speed_mps, 0.0)
+        if speed < self._speed_mps:
+            return speed, slowing_ps
+        return self._speed_mps, 0.0
 
     def _is_over(self, p_m: Point, v_mps: Point) -> bool:
         """Return True if the vehicle reached the end, is slow and near it, or no longer comes

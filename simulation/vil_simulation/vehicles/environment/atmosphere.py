@@ -66,9 +66,10 @@ def speed_of_sound_mps(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
     AirSim's takes metres for geopotential kilometres: right at sea level only.
     """
-    temperature = (
-        temperature_k(h_m) if compat is None else airsim_atmosphere.temperature_k(_within(h_m))
-    )
+    if compat is None:
+        temperature = temperature_k(h_m)
+    else:
+        temperature = airsim_atmosphere.temperature_k(_within(h_m))
     return np.sqrt(_HEAT_RATIO * _gas_constant(compat) * temperature)
 
 

@@ -79,11 +79,10 @@ class GroundEffect:
         upright = q[:, 0] ** 2 + q[:, 1] ** 2 < 0.5
         z = np.maximum(x[:, _P][:, 2] + self._lift_m, 0.5 * self._radius_m)
         near = (self._radius_m / (4.0 * z)) ** 2
-        factor = (
-            1.0 + np.minimum(self._gain * near, _MOST_FITTED)
-            if self._fitted
-            else 1.0 / (1.0 - near)
-        )
+        if self._fitted:
+            factor = 1.0 + np.minimum(self._gain * near, _MOST_FITTED)
+        else:
+            factor = 1.0 / (1.0 - near)
         around[:, _THRUST_FACTOR] *= np.where(upright, factor, 1.0)[:, None]
 
 

@@ -115,10 +115,11 @@ class FlightGogglesMulticopter(Model):
                 "most_acceleration_mps2 must be below gravity: the vehicle would turn over"
             )
         self.mode = mode
+        controller: tuple[Field, ...] = ()
+        if mode != "motor_speeds":
+            controller = _controller_fields(count)
         self.state = StateLayout(
-            *RIGID_BODY,
-            Field("rotors_radps", count, "rad/s", "rotor speeds"),
-            *(() if mode == "motor_speeds" else _controller_fields(count)),
+            *RIGID_BODY, Field("rotors_radps", count, "rad/s", "rotor speeds"), *controller
         )
         self._prepare()
 
@@ -238,7 +239,11 @@ class FlightGogglesMulticopter(Model):
             return None
         parameters = self._packed()
         mode = ("motor_speeds", "rates", "waypoint").index(self.mode)
-        scheme = 0 if self.integrator == "euler" else 1 if self.compat is None else 2
+        scheme = 2
+        if self.integrator == "euler":
+            scheme = 0
+        elif self.compat is None:
+            scheme = 1
 
         def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
             kernel.advance(x, u, around, parameters, dt_s, steps, count, mode, scheme)

@@ -116,10 +116,15 @@ class FlightmareQuadrotor(Model):
         self.longest_substep_s: Final = longest_substep_s
         self.compat: Final = compat
         self.world_box_m: Final = np.array(world_box_m)
-        low, high = parameters.thrust_limits_n
-        self.thrust_limits_n: Final = (low, ORIGINAL_THRUST_MAX_N if compat else high)
-        most = self.thrust_limits_n[1] if compat else 4.0 * high / parameters.mass_kg
-        self.thrust_limits_mps2: Final = (low if compat else 4.0 * low / parameters.mass_kg, most)
+        least_n, most_n = parameters.thrust_limits_n
+        least_mps2 = 4.0 * least_n / parameters.mass_kg
+        most_mps2 = 4.0 * most_n / parameters.mass_kg
+        if compat:
+            most_n = ORIGINAL_THRUST_MAX_N
+            least_mps2 = least_n
+            most_mps2 = most_n
+        self.thrust_limits_n: Final = (least_n, most_n)
+        self.thrust_limits_mps2: Final = (least_mps2, most_mps2)
         self._effects: Final = parameters.effects()
         self._shares: Final = inverse(parameters.allocation())
         self._speed_limits: Final = parameters.speed_limits_radps

@@ -136,7 +136,10 @@ class GaussMarkov:
 
         AirSim's begins at 0.
         """
-        self.x = np.zeros(self.x.shape) if self._compat is not None else self._sigma * normals
+        if self._compat is not None:
+            self.x = np.zeros(self.x.shape)
+        else:
+            self.x = self._sigma * normals
 
     def advance(self, dt_s: float, normals: FloatArray) -> FloatArray:
         """Return the state dt_s later, from standard normal numbers of its shape."""

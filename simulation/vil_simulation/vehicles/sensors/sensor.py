@@ -191,9 +191,10 @@ class Sensor(ABC, Generic[_Reading]):
             before_ns = self._measured_ns
             self._measured_ns = self.at_ns = t_ns if at_ns is None else at_ns
             self._count += 1
-            self.dt_s = (
-                self._nominal_s if before_ns is None else (self.at_ns - before_ns) / NS_PER_S
-            )
+            if before_ns is None:
+                self.dt_s = self._nominal_s
+            else:
+                self.dt_s = (self.at_ns - before_ns) / NS_PER_S
             self.take(truth)
         return self._line.release(t_ns)
 
@@ -201,7 +202,9 @@ class Sensor(ABC, Generic[_Reading]):
         """Return the next reading that has come out by the time of the newest :meth:`sample`, if
         there is one more.
         """
-        return None if self._t_ns is None else self._line.release(self._t_ns)
+        if self._t_ns is None:
+            return None
+        return self._line.release(self._t_ns)
 
     def reset(self) -> None:
         """Start over; the same truth gives the same readings again.

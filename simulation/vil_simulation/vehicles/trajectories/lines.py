@@ -52,11 +52,10 @@ def line(
         raise ValueError(
             "a line needs two different points, and limits of speed, acceleration and jerk above 0"
         )
-    durations, jerks, jumps = (
-        _trapezoid(length, speed_mps, acceleration_mps2)
-        if jerk_mps3 is None
-        else _s_curve(length, speed_mps, acceleration_mps2, jerk_mps3)
-    )
+    if jerk_mps3 is None:
+        durations, jerks, jumps = _trapezoid(length, speed_mps, acceleration_mps2)
+    else:
+        durations, jerks, jumps = _s_curve(length, speed_mps, acceleration_mps2, jerk_mps3)
     used = durations > 1e-12
     along = _pieces(durations, jerks, jumps)[used]
     direction = np.append((end - start) / length, 0.0)

@@ -111,9 +111,14 @@ _HEM: Final = 1.985
 
 def trunk(build: HumanBuild, blend: Blend) -> list[Part]:
     """Return hips and top, or hips, top and skirt."""
-    jacket = build.top == "jacket"
-    top = upright(_widened((_SKIRTS_OF_JACKET, *_TOP) if jacket else _TOP, build), 44, 34, 2.35)
-    loose = 0.012 if jacket else 0.006 if build.top == "vest" else 0.002
+    table = _TOP
+    loose = 0.002
+    if build.top == "jacket":
+        table = (_SKIRTS_OF_JACKET, *_TOP)
+        loose = 0.012
+    elif build.top == "vest":
+        loose = 0.006
+    top = upright(_widened(table, build), 44, 34, 2.35)
     top = bulged(
         top,
         (0.10, 0.078 * build.shoulders, 1.265, 0.070, build.bust_m or 0.010),
@@ -179,23 +184,35 @@ def _trunk_weights(blend: Blend, p_m: FloatArray, *, skirt: bool) -> FloatArray:
 def limb(build: HumanBuild, blend: Blend, joints: Joints, side: str, part: str) -> Part:
     """Build an arm or a leg along both bones, rounded at the bend, with its cloth."""
     arm = part == "arm"
-    names = ("Arm", "ForeArm", "Hand") if arm else ("UpLeg", "Leg", "Foot")
+    if arm:
+        names = ("Arm", "ForeArm", "Hand")
+        table = _ARM
+        rows = 40
+        columns = 18
+        girth = build.girth
+        back = 0.0 * BACK
+    else:
+        names = ("UpLeg", "Leg", "Foot")
+        table = _LEG
+        rows = 46
+        columns = 20
+        girth = 0.5 + 0.5 * build.girth
+        back = BACK
     a, b, c = (joints[side + name][1] for name in names)
-    rows = 40 if arm else 46
-    share, wide, deep, forward = smooth_table(_ARM if arm else _LEG, rows).T
+    share, wide, deep, forward = smooth_table(table, rows).T
     cloth = _sleeve(build, share) if arm else _trouser(build, share)
     lower = steps(share, (0.88, 1.12))[:, None]
     along = unit((1.0 - lower) * unit(b - a) + lower * unit(c - b))
     middle = np.where(
         share[:, None] < 1.0, a + share[:, None] * (b - a), b + (share[:, None] - 1.0) * (c - b)
     )
-    middle = middle - forward[:, None] * (BACK if not arm else 0.0 * BACK)
-    slim = np.full(rows, build.girth if arm else 0.5 + 0.5 * build.girth)
+    middle = middle - forward[:, None] * back
+    slim = np.full(rows, girth)
     if not arm and build.legs == "skirt":
         # Nothing of the thigh stands out of the skirt.
         slim *= 0.6 + 0.4 * steps(share, (0.35, 0.75))
     sizes = np.stack((slim * wide + cloth, slim * deep + cloth), axis=-1)
-    rings = rounded(middle, along, BACK, sizes, 18 if arm else 20, 2.1)
+    rings = rounded(middle, along, BACK, sizes, columns, 2.1)
     if arm or build.legs == "trousers":
         rings = folded(rings, _dressed(build, arm=arm), down=True)
     mesh = loft(rings, downward(PLACES[part]))

@@ -48,9 +48,9 @@ def joints_of(build: HumanBuild) -> Joints:
     joints: Joints = {name: (parent, np.array(place)) for name, (parent, place) in _TRUNK.items()}
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         for name, (parent, (x, y, z)) in _LIMBS.items():
-            inward = (
-                y - (1.0 - build.shoulders) * 0.185 if name in ("Arm", "ForeArm", "Hand") else y
-            )
+            inward = y
+            if name in ("Arm", "ForeArm", "Hand"):
+                inward = y - (1.0 - build.shoulders) * 0.185
             joints[side + name] = (
                 parent if parent in _TRUNK else side + parent,
                 np.array([x, sign * inward, z]),

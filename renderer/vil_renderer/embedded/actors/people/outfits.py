@@ -46,9 +46,12 @@ _BOXES: Final[dict[str, _Box]] = {
 
 _MARGIN: Final = 3
 PLACES: Final[dict[str, UvRect]] = {
-    part: tuple(
-        edge / _SIZE_PX for edge in (x + _MARGIN, y + _MARGIN, x + w - _MARGIN, y + h - _MARGIN)
-    )  # type: ignore[misc]
+    part: (
+        (x + _MARGIN) / _SIZE_PX,
+        (y + _MARGIN) / _SIZE_PX,
+        (x + w - _MARGIN) / _SIZE_PX,
+        (y + h - _MARGIN) / _SIZE_PX,
+    )
     for part, (x, y, w, h) in _BOXES.items()
 }
 """Place of each part in the texture.
@@ -226,7 +229,9 @@ def _arm(canvas: Canvas, build: HumanBuild) -> None:
         canvas.rect(x, y + int(0.345 * h), w, int(0.03 * h), build.trim)
         return
     vest = build.top == "vest"
-    cloth = build.trim if vest else build.top_colour
+    cloth = build.top_colour
+    if vest:
+        cloth = build.trim
     canvas.rect(x, y, w, h, cloth)
     if vest:
         for top in (118, 300):
@@ -234,7 +239,9 @@ def _arm(canvas: Canvas, build: HumanBuild) -> None:
             canvas.rect(x, y + top, w, 26, _ORANGE, 4)
         canvas.rect(x + w // 2 - 30, y + 40, 60, 52, (190, 40, 44))
         canvas.text("7", x + w // 2 - 14, y + 46, 28, 40, _HELMET)
-    stripe = _darker(cloth, 0.84) if vest or build.top == "jacket" else build.trim
+    stripe = build.trim
+    if vest or build.top == "jacket":
+        stripe = _darker(cloth, 0.84)
     for k in range(0, w, 42):
         canvas.line((x + k, y), (x + k, y + h), stripe, 2)
     canvas.rect(x, y + h - 24, w, 24, _darker(cloth, 0.7))

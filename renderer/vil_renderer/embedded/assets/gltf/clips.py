@@ -130,12 +130,12 @@ class _Clip:
     def _targets(self, node: int | None, element: str) -> int:
         """Return the number of a node's morph targets."""
         gltf = self._document.gltf
-        mesh = None if node is None else gltf.nodes[node].mesh
-        parts = (
-            []
-            if mesh is None
-            else self._document.item(gltf.meshes, "mesh", mesh, element).primitives
-        )
+        if node is None:
+            return 0
+        mesh = gltf.nodes[node].mesh
+        if mesh is None:
+            return 0
+        parts = self._document.item(gltf.meshes, "mesh", mesh, element).primitives
         return len(parts[0].targets) if parts else 0
 
     def _key_times(self, index: int, element: str) -> FloatArray:

@@ -164,9 +164,9 @@ def read_file(path: Path, label: str) -> bytes:
     """
     try:
         if not path.is_file():
-            raise AssetError(
-                f"{label}: there is no such file" if not path.exists() else f"{label}: not a file"
-            )
+            if not path.exists():
+                raise AssetError(f"{label}: there is no such file")
+            raise AssetError(f"{label}: not a file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise AssetError(f"{label}: {size:,} bytes, more than {MAX_FILE_BYTES:,} are not read")
@@ -209,7 +209,9 @@ def _split_glb(data: bytes, name: str) -> tuple[bytes, bytes | None]:
         at += size
     if not chunks or chunks[0][0] != _JSON:
         raise AssetError(f"{name}: GLB chunk 0: no JSON")
-    return chunks[0][1], chunks[1][1] if len(chunks) == 2 and chunks[1][0] == _BIN else None
+    if len(chunks) == 2 and chunks[1][0] == _BIN:
+        return chunks[0][1], chunks[1][1]
+    return chunks[0][1], None
 
 
 def _decode(text: bytes, name: str) -> Gltf:

@@ -85,12 +85,18 @@ class Materials:
         """Return what materials of both workflows have."""
         strength = described.extensions.strength.emissive_strength
         red, green, blue = (factor * strength for factor in described.emissive_factor)
-        normal = described.normal_texture
-        occlusion = described.occlusion_texture
+        normal: TextureUse | None = None
+        if described.normal_texture:
+            normal = self._use(described.normal_texture, element, described.normal_texture.scale)
+        occlusion: TextureUse | None = None
+        if described.occlusion_texture:
+            occlusion = self._use(
+                described.occlusion_texture, element, described.occlusion_texture.strength
+            )
         return {
             "name": described.name or element,
-            "normal": self._use(normal, element, normal.scale if normal else 1.0),
-            "occlusion": self._use(occlusion, element, occlusion.strength if occlusion else 1.0),
+            "normal": normal,
+            "occlusion": occlusion,
             "emissive_light": (red, green, blue),
             "emissive": self._use(described.emissive_texture, element),
             "alpha": _ALPHA[described.alpha_mode],
@@ -103,21 +109,21 @@ class Materials:
         """Return a material of diffuse colour, colour of the mirror and glossiness."""
         red, green, blue, alpha = glossy.diffuse_factor
         # A surface scatters what it does not mirror.
-        left = (
-            1.0 - min(max(glossy.specular_factor), 1.0)
-            if glossy.specular_glossiness_texture is None
-            else 1.0
-        )
+        left = 1.0
+        if glossy.specular_glossiness_texture is None:
+            left = 1.0 - min(max(glossy.specular_factor), 1.0)
         both = self._use(glossy.specular_glossiness_texture, element)
         rough = None
+        roughness = max(1.0 - glossy.glossiness_factor, 0.0)
         if both is not None:
+            roughness = 1.0
             self.document.spend(both.texture.pixels.size, element)
             rough = replace(both, texture=rough_texture(both.texture, glossy.glossiness_factor))
         return Material(
             base_colour=(red * left, green * left, blue * left, alpha),
             base=self._use(glossy.diffuse_texture, element),
             metallic=0.0,
-            roughness=1.0 if rough is not None else max(1.0 - glossy.glossiness_factor, 0.0),
+            roughness=roughness,
             metal_rough=rough,
             dielectric=Dielectric(glossy.specular_factor, colour_use=both),
         )
@@ -128,7 +134,9 @@ class Materials:
         if info is None:
             return None
         change = info.extensions.transform
-        uv_set = info.tex_coord if change is None or change.tex_coord is None else change.tex_coord
+        uv_set = info.tex_coord
+        if change is not None and change.tex_coord is not None:
+            uv_set = change.tex_coord
         if uv_set >= _UV_SETS:
             logger.warning(
                 "%s: %s: left out a texture on TEXCOORD_%d", self.document.name, element, uv_set
@@ -218,11 +226,9 @@ def _source(texture: schema.GltfTexture) -> int | None:
 
 def _image_name(image: schema.Image, index: int) -> str:
     """Return a label for a picture without a name."""
-    return (
-        image.uri
-        if image.uri is not None and not image.uri.startswith("data:")
-        else f"image {index}"
-    )
+    if image.uri is not None and not image.uri.startswith("data:"):
+        return image.uri
+    return f"image {index}"
 
 
 def _uv_matrix(change: schema_materials.UvTransform) -> npt.NDArray[np.float64]:

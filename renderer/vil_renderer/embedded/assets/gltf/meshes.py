@@ -81,13 +81,15 @@ class Meshes:
                 raise self.document.error(
                     f"mesh {index}", "its primitives differ in the number of their morph targets"
                 )
-            parts = (
-                self._primitive(p, f"mesh {index} primitive {i}", use, rest)
-                for i, p in enumerate(mesh.primitives)
-            )
-            self._made[key] = tuple(
-                mirrored(part) if use.mirror else part for part in parts if part is not None
-            )
+            parts = []
+            for i, described in enumerate(mesh.primitives):
+                part = self._primitive(described, f"mesh {index} primitive {i}", use, rest)
+                if part is None:
+                    continue
+                if use.mirror:
+                    part = mirrored(part)
+                parts.append(part)
+            self._made[key] = tuple(parts)
         return self._made[key]
 
     def weights(self, index: int, use: MeshUse) -> Weights:
@@ -95,9 +97,9 @@ class Meshes:
 
         As the node says, else as the mesh does.
         """
-        return (
-            tuple(self.document.gltf.meshes[index].weights) if use.weights is None else use.weights
-        )
+        if use.weights is None:
+            return tuple(self.document.gltf.meshes[index].weights)
+        return use.weights
 
     def _primitive(
         self, described: schema.MeshPrimitive, element: str, use: MeshUse, weights: Weights
@@ -223,9 +225,9 @@ class Meshes:
             found = self._unpacked(described, packed, element).attribute(
                 packed.attributes[name], accessor, name
             )
-            return (
-                found if raw else self.accessors.scaled(found, accessor, index, f"{element} {name}")
-            )
+            if raw:
+                return found
+            return self.accessors.scaled(found, accessor, index, f"{element} {name}")
         read = self.accessors.integers if raw else self.accessors.floats
         return read(index, f"{element} {name}", *types)
 
@@ -341,8 +343,10 @@ def mirrored(part: Primitive) -> Primitive:
 def with_tangents(part: Primitive) -> Primitive:
     """Add tangents for a normal map that lacks them; drop tangents without a normal map."""
     use = part.material.normal
-    if use is None or part.tangent is not None:
-        return part if use is not None else replace(part, tangent=None)
+    if use is None:
+        return replace(part, tangent=None)
+    if part.tangent is not None:
+        return part
     uv = part.uv if use.uv_set == 0 or part.uv1 is None else part.uv1
     return replace(
         part, tangent=tangents(part.p_m, part.normal, uv @ use.transform[:, :2].T, part.triangles)

@@ -20,10 +20,18 @@ _GROUP: Final = 16
 _BLOCK_BYTES: Final = 8192
 _MOST_ELEMENTS: Final = 256
 _TAIL: Final = 32
-_SENTINELS: Final = tuple(
-    [sum((byte >> shift & most) == most for shift in range(0, 8, bits)) for byte in range(256)]
-    for bits, most in ((2, 3), (4, 15))
-)
+
+
+def _sentinels(bits: int, most: int) -> list[int]:
+    """Return how many values of a byte are the largest, for each byte."""
+    counts = []
+    for byte in range(256):
+        values = [byte >> shift & most for shift in range(0, 8, bits)]
+        counts.append(values.count(most))
+    return counts
+
+
+_SENTINELS: Final = (_sentinels(2, 3), _sentinels(4, 15))
 """Of each byte.
 
 How many of its values say that the delta follows as a byte, for values of 2 and of 4 bits.
@@ -45,16 +53,19 @@ def decode_view(described: Meshopt, data: bytes) -> bytes:
             raise ValueError(f"a stride of {stride} bytes, but attributes have a multiple of 4")
         values = _attributes(data, count, stride)
         change = FILTERS[described.filter]
-        return values.tobytes() if change is None else change(values).tobytes()
+        if change is None:
+            return values.tobytes()
+        return change(values).tobytes()
     if stride not in (2, 4) or described.filter != "NONE":
         raise ValueError(
             f"indices of {stride} bytes with filter {described.filter}; they have 2 or 4 and none"
         )
-    if described.mode == "TRIANGLES" and count % 3:
-        raise ValueError(f"{count} indices are no triangles")
-    indices = (
-        _triangles(data, count // 3) if described.mode == "TRIANGLES" else _indices(data, count)
-    )
+    if described.mode == "TRIANGLES":
+        if count % 3:
+            raise ValueError(f"{count} indices are no triangles")
+        indices = _triangles(data, count // 3)
+    else:
+        indices = _indices(data, count)
     return indices.astype("<u2" if stride == 2 else "<u4").tobytes()
 
 
@@ -106,12 +117,10 @@ def _groups(data: bytes, tail: int, count: int, stride: int) -> tuple[list[list[
                     continue
                 found[mode - 1].append([first + group * _GROUP, byte, at])
                 at += _group_bytes(data, at, mode)
-    if at != tail:
-        raise ValueError(
-            "the stream is cut short"
-            if at > tail
-            else f"{tail - at} bytes of the stream are left over"
-        )
+    if at > tail:
+        raise ValueError("the stream is cut short")
+    if at < tail:
+        raise ValueError(f"{tail - at} bytes of the stream are left over")
     return found
 
 
@@ -220,8 +229,10 @@ class _TriangleReader:
             c = self._vertices[-1 - low]
         elif low == 15:
             c = self._read_index()
+        elif low == 14:
+            c = self._last = (self._last + 1) & _WORD
         else:
-            c = self._last = (self._last + (1 if low == 14 else -1)) & _WORD
+            c = self._last = (self._last - 1) & _WORD
         if low == 0 or low >= 13:
             self._push(c)
         self._edges += ((c, b), (a, c))
@@ -284,6 +295,8 @@ class _TriangleReader:
                 break
             if shift > 28:
                 raise ValueError("a number has more than 5 bytes")
-        step = ~(value >> 1) if value & 1 else value >> 1
+        step = value >> 1
+        if value & 1:
+            step = ~step
         self._last = (self._last + step) & _WORD
         return self._last

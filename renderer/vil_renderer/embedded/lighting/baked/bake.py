@@ -161,11 +161,9 @@ def _mean_colour(material: Material) -> FloatArray:
     mean: FloatArray = np.ones(3)
     if material.base is not None:
         pixels = material.base.texture.pixels
-        seen = (
-            pixels[pixels[..., 3] > 0]
-            if pixels.shape[-1] == 4 and (pixels[..., 3] > 0).any()
-            else pixels
-        )
+        seen = pixels
+        if pixels.shape[-1] == 4 and (pixels[..., 3] > 0).any():
+            seen = pixels[pixels[..., 3] > 0]
         levels = seen.reshape(-1, seen.shape[-1])[:, :3]
         shares = np.array([np.bincount(channel, minlength=256) for channel in levels.T]) / len(
             levels

@@ -194,7 +194,9 @@ def _parts(scene: Scene, mesh: StaticMesh, colours: FloatArray) -> Iterator[byte
             (source.name, source.to_sun if source.to_sun is None else source.to_sun.tolist())
         ).encode()
     for lamp in scene.lamps:
-        direction = lamp.direction if lamp.direction is None else lamp.direction.tolist()
+        direction = None
+        if lamp.direction is not None:
+            direction = lamp.direction.tolist()
         yield repr(
             (lamp.p_m.tolist(), lamp.light.tolist(), direction, lamp.cone_rad, lamp.range_m)
         ).encode()

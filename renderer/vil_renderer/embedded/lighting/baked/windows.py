@@ -50,6 +50,11 @@ def _are_within(windows: tuple[UvRect, ...], uv: FloatArray) -> BoolArray:
     return within
 
 
+def _products(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return the scalar products of rows of p and q, (n, 3), as (n,)."""
+    return np.asarray(np.einsum("ni,ni->n", p, q))
+
+
 def _uv(
     mesh: StaticMesh, layout: ChartLayout, places: Receivers, receivers: npt.NDArray[np.intp]
 ) -> FloatArray:
@@ -59,10 +64,14 @@ def _uv(
     along = b - a
     across = c - a
     to = places.p_m[receivers] - a
-    g = [[np.einsum("ni,ni->n", p, q) for q in (along, across, to)] for p in (along, across)]
-    area = np.maximum(g[0][0] * g[1][1] - g[0][1] ** 2, 1e-12)
-    u = (g[1][1] * g[0][2] - g[0][1] * g[1][2]) / area
-    v = (g[0][0] * g[1][2] - g[0][1] * g[0][2]) / area
+    along_along = _products(along, along)
+    along_across = _products(along, across)
+    along_to = _products(along, to)
+    across_across = _products(across, across)
+    across_to = _products(across, to)
+    area = np.maximum(along_along * across_across - along_across**2, 1e-12)
+    u = (across_across * along_to - along_across * across_to) / area
+    v = (along_along * across_to - along_across * along_to) / area
     uv_a, uv_b, uv_c = (mesh.vertices["uv"][corners[:, k]].astype(np.float64) for k in range(3))
     found: FloatArray = np.mod(uv_a + u[:, None] * (uv_b - uv_a) + v[:, None] * (uv_c - uv_a), 1.0)
     return found

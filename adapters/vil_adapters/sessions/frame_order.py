@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from vil_adapters.common.reports import ResetReporter
+from vil_adapters.sessions.reports import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.interfaces.ports import Emit
 from vil_bridge.runtime.supervisor import Status
@@ -86,11 +86,9 @@ class FrameOrder:
 
         None where any may be the first.
         """
-        return (
-            None
-            if self._first is None
-            else (self._newest.number, self._newest.t_capture_ns, self._t_newest_ns)
-        )
+        if self._first is None:
+            return None
+        return self._newest.number, self._newest.t_capture_ns, self._t_newest_ns
 
     def follow(self, number: int, t_capture_ns: int | None, t_arrival_ns: int, lost: int) -> None:
         """Go on behind new frames that were judged elsewhere; this is the last of them."""
@@ -153,7 +151,9 @@ class FrameOrder:
         before it.
         """
         assert self._first is not None
-        spans = [(self._first, self._newest), *([] if self._previous is None else [self._previous])]
+        spans = [(self._first, self._newest)]
+        if self._previous is not None:
+            spans.append(self._previous)
         return any(
             first.number <= frame.number <= newest.number
             and not _before(newest.t_capture_ns, frame.t_capture_ns)

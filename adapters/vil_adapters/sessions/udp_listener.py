@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.reports import DropLog, ExpectedSubjects
-from vil_adapters.common.servers import find, route
+from vil_adapters.sessions.callbacks import guarded
+from vil_adapters.sessions.reports import DropLog, ExpectedSubjects
+from vil_adapters.sessions.servers import find, route
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.types import SourceFrame
@@ -83,11 +83,9 @@ class UdpListener:
             while not failed.done():
                 await asyncio.wait((failed,), timeout=_HOUSEKEEPING_S)
                 if now_ns() - self._emitted_ns > _WAITING_NS:
-                    other = (
-                        f" ({self._foreign_ip} sends there; it is not the server)"
-                        if self._foreign_ip
-                        else ""
-                    )
+                    other = ""
+                    if self._foreign_ip:
+                        other = f" ({self._foreign_ip} sends there; it is not the server)"
                     self._status.waiting(
                         f"no objects from {server_ip} on UDP port {port}{other}: {hint}"
                     )

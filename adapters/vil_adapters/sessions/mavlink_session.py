@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final, Generic, TypeVar
 
-from vil_adapters.common.reports import DropLog, ResetReporter
+from vil_adapters.sessions.reports import DropLog, ResetReporter
 from vil_bridge.config.transport import TransportConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
@@ -384,11 +384,9 @@ class MavlinkSession(ABC, Generic[K]):
             return
         kind = self._request.kind
         before = self._status.facts["requests"]
-        answer = (
-            mavlink.RESULTS[ack.result]
-            if ack.result < len(mavlink.RESULTS)
-            else f"result {ack.result}"
-        )
+        answer = f"result {ack.result}"
+        if ack.result < len(mavlink.RESULTS):
+            answer = mavlink.RESULTS[ack.result]
         self._record_request(answer)
         if ack.result != mavlink.RESULT_ACCEPTED:
             self._status.counters["refused"] += 1
