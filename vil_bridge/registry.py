@@ -19,6 +19,7 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.installation import PACKAGE_FOLDERS, install_command, package_cure
 from vil_bridge.interfaces.ports import Discover, OfflineRenderer
+from vil_bridge.interfaces.services import SERVICES
 from vil_bridge.interfaces.solid_world import SolidWorld
 
 
@@ -156,10 +157,6 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
 }
 
-SERVICES: Final[Mapping[str, str]] = {
-    "airsim": "vil_simulation.airsim.service:AirsimService",
-}
-"""Places of the services, by the names of their sections in the configuration."""
 _SOLID_WORLD: Final = "vil_renderer.embedded.solid_world:load_solids"
 _OFFLINE_RENDERER: Final = "vil_renderer.offline_renderer:open_renderer"
 
@@ -223,12 +220,12 @@ def implementation(section: str, type_name: str) -> Any:
 
 
 def service(name: str) -> Any:
-    """Import the class of a service of :data:`SERVICES`.
+    """Import the class of a service.
 
     Raises:
         ConfigError: its package or something that it needs is not installed.
     """
-    return _import(name, SERVICES[name])
+    return _import(name, SERVICES[name].implementation)
 
 
 def solid_world(scene: str, floor_m: float | None) -> SolidWorld:

@@ -22,6 +22,7 @@ from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.app import create_app
+from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.web.server import HttpServer, bind_http
 
 pytestmark = pytest.mark.wire
@@ -76,7 +77,7 @@ def web(served: tuple[Bridge, str]) -> Iterator[httpx.Client]:
 
 def test_status_is_the_whole_bridge(bridge: Bridge, web: httpx.Client) -> None:
     body = web.get("/api/v1/status").raise_for_status().json()
-    assert set(body) == {field.name for field in dataclasses.fields(BridgeSnapshot)}
+    assert set(body) == {field.name for field in dataclasses.fields(BridgeStatus)}
     source = body["sources"]["motive-flight"]
     assert source["report"]["state"] == "running"
     assert source["report"]["counters"]["lost"] == 7
@@ -168,11 +169,11 @@ def test_health_is_of_the_process_and_readiness_of_the_pipeline(
         "degraded_because": [],
     }
     slow = "camera front: 31.0 of 60 pictures a second. Use a faster CPU"
-    bridge.now = BridgeSnapshot(NOW_NS, "b", "0.1.0", 1.0, ready=True, degraded_because=(slow,))
+    bridge.now = BridgeStatus(NOW_NS, "b", "0.1.0", 1.0, ready=True, degraded_because=(slow,))
     degraded = web.get("/readyz")
     assert (degraded.status_code, degraded.json()["ready"]) == (200, True)
     assert degraded.json()["degraded_because"] == [slow]
-    bridge.now = BridgeSnapshot(NOW_NS, "b", "0.1.0", 1.0, ready=True)
+    bridge.now = BridgeStatus(NOW_NS, "b", "0.1.0", 1.0, ready=True)
     ready = web.get("/readyz")
     assert (ready.status_code, ready.json()) == (
         200,

@@ -25,8 +25,9 @@ from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.daemon.simulation_clock import SimulationClock
-from vil_bridge.monitoring.snapshot import BridgeSnapshot, SimulationView, WarningView
+from vil_bridge.monitoring.snapshot import BridgeSnapshot, SimulationView
 from vil_bridge.runtime.exit_codes import Exit
+from vil_bridge.services.geofence.view import WarningView
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer
 from vil_bridge.world.world import World

@@ -43,7 +43,7 @@ async def test_status_metrics_and_log_have_the_alarm(caplog: pytest.LogCaptureFi
             running(CONFIG) as bridge,
             httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
         ):
-            await until(lambda: bool(bridge.context.twins.alarms), 100.0)
+            await until(lambda: bool(bridge.readiness.findings.get("twins")), 100.0)
             status = (await web.get("/api/v1/status")).raise_for_status().json()
             pair = status["twins"]["pair"]
             metrics = (await web.get("/metrics")).raise_for_status().text

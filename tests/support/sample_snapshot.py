@@ -18,6 +18,7 @@ from vil_bridge.monitoring.snapshot import (
     StreamView,
 )
 from vil_bridge.runtime.supervisor import ComponentState, StatusReport
+from vil_bridge.web.schemas.status import BridgeStatus
 
 NOW_NS = 5_000_000_000_000
 
@@ -70,7 +71,7 @@ def sample_snapshot() -> BridgeSnapshot:
 
     The IMU's cable is out.
     """
-    return BridgeSnapshot(
+    return BridgeStatus(
         t_ns=NOW_NS,
         name="two-rooms",
         version="0.1.0",

@@ -122,6 +122,8 @@ def _fetch(bridge: BridgeAddress) -> dict[str, Any]:
 
 def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     """Return one row for every source, actor, camera and stream; what is unknown is None."""
+    from vil_bridge.interfaces.services import service_views
+
     rows: list[dict[str, Any]] = []
     for name, source in status["sources"].items():
         report = source["report"]
@@ -174,22 +176,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         rows.append(
             _row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers)
         )
-    for warning in status.get("warnings", ()):
-        row = _row(
-            "warning",
-            " and ".join(warning["actors"]),
-            warning["kind"],
-            None,
-            None,
-            note=warning["text"],
-        )
-        rows.append(row)
-    for name, twin in status.get("twins", {}).items():
-        distance_m = twin["position_rms_m"]
-        note = "not seen together"
-        if distance_m is not None:
-            note = f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
-        rows.append(_row("twin", name, "alarm" if twin["alarm"] else "", None, None, note=note))
+    for service, view in service_views().items():
+        for kind, name, state, note in view.rows(status.get(service) or {}):
+            rows.append(_row(kind, name, state, None, None, note=note))
     for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
         note = (
             f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
-from vil_bridge.daemon.context import Judgement, build, service_host
+from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
 from vil_bridge.daemon.moving_bodies import BodySender
@@ -149,9 +149,8 @@ class Bridge:
                     tasks.append(group.create_task(context.flights.run(), name="flights"))
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
-                    host = service_host(context)
                     for name, service in context.services.items():
-                        tasks.append(group.create_task(service.run(host), name=name))
+                        tasks.append(group.create_task(service.run(), name=name))
                     logger.info(
                         "running: stream %s, status page %s", context.hub.endpoint, self.http.url
                     )
@@ -232,8 +231,8 @@ class Bridge:
         context = self.context
         while True:
             await asyncio.sleep(_CHECK_PERIOD_S)
-            await asyncio.to_thread(context.geofence.check)
-            await asyncio.to_thread(context.twins.check)
+            for name, service in context.services.items():
+                self.readiness.findings[name] = await asyncio.to_thread(service.check)
             if context.race is not None:
                 await asyncio.to_thread(context.race.check)
             await asyncio.to_thread(

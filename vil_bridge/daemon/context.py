@@ -21,7 +21,6 @@ from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.map_service import MapRunner, make_maps
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.race_service import make_race
-from vil_bridge.daemon.room_monitor import GeofenceMonitor, make_geofence
 from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.sources import SourceRunner
@@ -29,6 +28,7 @@ from vil_bridge.daemon.subject_check import SubjectCheck
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
 from vil_bridge.interfaces.event_loop import LoopErrors
 from vil_bridge.interfaces.ports import RendererClient, SourceContext
+from vil_bridge.interfaces.services import SERVICES
 from vil_bridge.monitoring.camera_history import HistoryRing
 from vil_bridge.monitoring.overload import OverloadDetector
 from vil_bridge.monitoring.process_stats import DescriptorCheck
@@ -41,7 +41,6 @@ from vil_bridge.protocols import opencv as cv2
 from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.race.live import RaceMonitor
-from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World
 
 
@@ -65,7 +64,7 @@ class Judgement:
 class BridgeContext:
     """A bridge's parts.
 
-    Any thread may read; ``config`` and ``geofence`` are replaced while it runs.
+    Any thread may read; ``config`` is replaced while it runs.
 
     Attributes:
         startup: facts about the process, known once the bridge runs.
@@ -88,8 +87,6 @@ class BridgeContext:
     simulation: SimulationClock
     for_sources: SourceContext
     scenes: SceneLibrary
-    geofence: GeofenceMonitor
-    twins: TwinMonitor
     race: RaceMonitor | None
     maps: dict[str, MapRunner]
     flights: FlightService
@@ -150,12 +147,12 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         simulation=simulation,
         for_sources=for_sources,
         scenes=scenes,
-        geofence=make_geofence(config, world),
-        twins=_twins(config, world),
         race=race,
         maps=maps,
         flights=flights,
-        services=_services(config),
+        services=_services(
+            ServiceHost(config, world, simulation, for_sources.vehicles, scenes.of, race)
+        ),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
@@ -163,29 +160,17 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     )
 
 
-def service_host(context: BridgeContext) -> ServiceHost:
-    """Return the parts of a bridge that its services may use."""
-    return ServiceHost(
-        config=context.config,
-        world=context.world,
-        clock=context.simulation,
-        vehicles=context.for_sources.vehicles,
-        scene_of=context.scenes.of,
-        race=context.race,
-    )
-
-
-def _services(config: BridgeConfig) -> dict[str, Service]:
-    """Make the services whose sections a configuration has, by the names of these.
+def _services(host: ServiceHost) -> dict[str, Service]:
+    """Make the services that have a section in the configuration, by name.
 
     Raises:
-        ConfigError: a package or an extra is missing.
+        ConfigError: a package or an extra is missing, or a section names what does not exist.
     """
-    sections = {name: getattr(config, name) for name in registry.SERVICES}
+    sections = {
+        name: getattr(host.config, plugin.section or name) for name, plugin in SERVICES.items()
+    }
     return {
-        name: registry.service(name)(section)
-        for name, section in sections.items()
-        if section is not None
+        name: registry.service(name)(section, host) for name, section in sections.items() if section
     }
 
 
@@ -196,12 +181,6 @@ def _flights(config: BridgeConfig, world: World, for_sources: SourceContext) -> 
 
 def _outputs(config: BridgeConfig, for_sources: SourceContext) -> OutputManager:
     return OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
-
-
-def _twins(config: BridgeConfig, world: World) -> TwinMonitor:
-    return TwinMonitor(
-        world, [TwinPair(name, **twin.model_dump()) for name, twin in config.twins.items()]
-    )
 
 
 def _subject_check(config: BridgeConfig) -> SubjectCheck:

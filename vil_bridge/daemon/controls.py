@@ -21,7 +21,6 @@ from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.daemon.room_monitor import make_geofence
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.interfaces.event_loop import LoopBusyError, in_loop
 from vil_bridge.registry import resolve
@@ -237,8 +236,8 @@ class BridgeControls:
         for name, runner in context.cameras.items():
             if cameras[name] != old[name]:
                 runner.retune(cameras[name], config)
-        if config.rooms != before.rooms:
-            context.geofence = make_geofence(config, context.world)
+        for service in context.services.values():
+            service.adopt(config)
         if lit:
             context.world.lighting = config.lighting.lighting()
 

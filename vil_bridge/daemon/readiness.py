@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
@@ -19,7 +20,6 @@ from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow
 from vil_bridge.monitoring.state_changes import TransitionLog
 from vil_bridge.runtime.supervisor import ComponentState, Status
-from vil_bridge.world.twin.live import CALM_SHARE, TwinPair
 
 logger = logging.getLogger(__name__)
 
@@ -76,10 +76,12 @@ class Readiness:
     Attributes:
         problems: by camera, the reason why its readers get no pictures, as of the last check; empty
             = it delivers.
+        findings: by service, what is worse than asked, as of its last check.
     """
 
     def __init__(self, context: BridgeContext) -> None:
         self.problems: dict[str, str] = {}
+        self.findings: dict[str, Sequence[str]] = {}
         self._context = context
         self._window = CountWindow(WINDOW_NS)
         self._pictures = CountWindow(_RATE_WINDOW_NS)
@@ -204,18 +206,9 @@ class Readiness:
         lossy = ((name, self.lossy_source(name)) for name in context.sources)
         found = [f"camera {name}: {words}" for name, words in slow if words]
         found += [f"source {name} {words}" for name, words in lossy if words]
-        found += [
-            self._alarm(pair) for pair in context.twins.pairs if pair.name in context.twins.alarms
-        ]
+        for sentences in self.findings.values():
+            found += sentences
         return tuple(found)
-
-    def _alarm(self, pair: TwinPair) -> str:
-        distances = self._context.twins.distances[pair.name]
-        far = ""
-        if distances is not None:
-            far = f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
-        ends = f"alarm_m is {pair.alarm_m:g} m, and it ends below {CALM_SHARE * pair.alarm_m:g} m"
-        return f"twin {pair.name} is in alarm{far}; {ends}. Compare the two flights"
 
     def slow_camera(self, camera: str) -> str:
         """Return why a camera that delivers is degraded: too few of the asked pictures.

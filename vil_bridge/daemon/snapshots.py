@@ -16,9 +16,9 @@ from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.race_service import race_view
 from vil_bridge.daemon.readiness import Readiness, dropped_pictures
-from vil_bridge.daemon.room_monitor import warning_text
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.interfaces.ports import RendererClient
+from vil_bridge.interfaces.services import SERVICES
 from vil_bridge.monitoring.camera_history import CameraPoint
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
@@ -34,12 +34,11 @@ from vil_bridge.monitoring.snapshot import (
     RendererView,
     SourceView,
     StreamView,
-    TwinView,
-    WarningView,
 )
 from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.runtime.supervisor import ComponentState
 from vil_bridge.web.schemas.recordings import Recordings
+from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.web.server import HttpServer
 
 _LATE_S: Final = 0.05
@@ -80,7 +79,7 @@ class StatusReporter:
         reasons = self._readiness.reasons()
         lag_ms = context.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
         lag_s = None if lag_ms is None else 1e-3 * lag_ms
-        return BridgeSnapshot(
+        return BridgeStatus(
             t_ns=t_ns,
             name=context.config.name,
             version=__version__,
@@ -102,11 +101,6 @@ class StatusReporter:
                 for n, (output, config) in context.outputs.outputs.items()
             },
             faults=self._faults(),
-            warnings=tuple(
-                WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s, warning_text(w))
-                for w in context.geofence.warnings
-            ),
-            twins=_twins(context),
             race=race_view(
                 context.race,
                 t_ns,
@@ -127,7 +121,16 @@ class StatusReporter:
             if context.config.simulation.clock == "simulated"
             else None,
             pages=self._pages(),
+            **self._views(),
         )
+
+    def _views(self) -> dict[str, Any]:
+        """Return the services' parts, by their names in the status."""
+        views = {
+            SERVICES[name].status or name: service.view()
+            for name, service in self._context.services.items()
+        }
+        return {name: view for name, view in views.items() if view is not None}
 
     def modes(self) -> tuple[str, ...]:
         """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
@@ -431,17 +434,3 @@ def _stream(name: str, runner: CameraRunner) -> StreamView:
     return StreamView(
         camera=name, frames=runner.sink.sent, dropped=dict(runner.sink.dropped), subscribers=reports
     )
-
-
-def _twins(context: BridgeContext) -> dict[str, TwinView]:
-    monitor = context.twins
-    found = {}
-    for pair in monitor.pairs:
-        distances = monitor.distances[pair.name]
-        known = {} if distances is None else distances._asdict()
-        alarm = pair.name in monitor.alarms
-        episodes = monitor.episodes[pair.name]
-        found[pair.name] = TwinView(
-            pair.vehicle, pair.twin, pair.window_s, pair.alarm_m, alarm, episodes, **known
-        )
-    return found

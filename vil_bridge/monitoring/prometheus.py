@@ -7,8 +7,9 @@ no sample.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import get_args, get_type_hints
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -19,11 +20,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from vil_bridge.core.measure import Measure, Sample
 from vil_bridge.core.types import TrackingState
+from vil_bridge.interfaces.services import service_views
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.runtime.supervisor import ComponentState
 
-_Sample = tuple[tuple[str, ...], float | None]
 _NS: float = 1e-9
 
 
@@ -52,12 +54,13 @@ class _SnapshotCollector(Collector):
         yield _latency(now)
         yield from _streams(now)
         yield from _joined_rooms(now)
-        yield from _twins(now)
+        for name, view in service_views().items():
+            yield from _service(name, view, now)
         yield from _race(now)
         yield from _maps(now)
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
     family = GaugeMetricFamily(f"vil_{name}", text, labels=labels)
     for values, number in samples:
         if number is not None:
@@ -65,7 +68,7 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sam
     return family
 
 
-def _counter(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
+def _counter(name: str, text: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
     family = CounterMetricFamily(f"vil_{name}", text, labels=labels)
     for values, number in samples:
         if number is not None:
@@ -87,7 +90,7 @@ def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge(
         "event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)]
     )
-    faults: list[_Sample] = [
+    faults: list[Sample] = [
         ((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()
     ]
     yield _counter(
@@ -102,7 +105,7 @@ def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
     label = ("source",)
     views = now.sources.items()
 
-    def counted(event: str) -> list[_Sample]:
+    def counted(event: str) -> list[Sample]:
         return [((name,), view.report.counters.get(event, 0)) for name, view in views]
 
     yield _gauge(
@@ -116,7 +119,7 @@ def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
     )
     yield _counter("source_gap_frames", "Frames missing in the numbering.", label, counted("lost"))
     yield _counter("source_bad_datagrams", "Malformed input.", label, counted("malformed"))
-    events: list[_Sample] = [
+    events: list[Sample] = [
         ((name, event), count)
         for name, view in views
         for event, count in sorted(view.report.counters.items())
@@ -137,11 +140,11 @@ def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
         label,
         [((n,), v.age_s) for n, v in views],
     )
-    offsets: list[_Sample] = [((n,), _scaled(v.clock.offset_ns, _NS)) for n, v in views]
+    offsets: list[Sample] = [((n,), _scaled(v.clock.offset_ns, _NS)) for n, v in views]
     yield _gauge("clock_offset_seconds", "Foreign clock minus bridge clock.", label, offsets)
-    doubts: list[_Sample] = [((n,), _scaled(v.clock.uncertainty_ns, _NS)) for n, v in views]
+    doubts: list[Sample] = [((n,), _scaled(v.clock.uncertainty_ns, _NS)) for n, v in views]
     yield _gauge("clock_uncertainty_seconds", "Uncertainty of the offset.", label, doubts)
-    drifts: list[_Sample] = [((n,), _scaled(v.clock.drift_ppm, 1e-6)) for n, v in views]
+    drifts: list[Sample] = [((n,), _scaled(v.clock.drift_ppm, 1e-6)) for n, v in views]
     yield _gauge("clock_drift_ratio", "Rate of the foreign clock minus 1.", label, drifts)
 
 
@@ -153,9 +156,9 @@ def _actors(now: BridgeSnapshot) -> Iterator[Metric]:
         ("body",),
         [((n,), v.age_s) for n, v in views],
     )
-    states: list[_Sample] = [((n, s.value), v.state is s) for n, v in views for s in TrackingState]
+    states: list[Sample] = [((n, s.value), v.state is s) for n, v in views for s in TrackingState]
     yield _gauge("body_state", "1 for the present tracking state.", ("body", "state"), states)
-    entries: list[_Sample] = [
+    entries: list[Sample] = [
         ((n, s.value), v.seen.get(s.value, 0)) for n, v in views for s in TrackingState
     ]
     yield _counter(
@@ -193,7 +196,7 @@ def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
         label,
         [((n,), v.utilisation) for n, v in views],
     )
-    events: list[_Sample] = [
+    events: list[Sample] = [
         ((name, event), count)
         for name, view in views
         for event, count in sorted(view.report.counters.items())
@@ -210,7 +213,7 @@ def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
         label,
         [((n,), _running(v.report.state)) for n, v in views],
     )
-    events: list[_Sample] = [
+    events: list[Sample] = [
         ((name, event), count)
         for name, view in views
         for event, count in sorted(view.report.counters.items())
@@ -221,13 +224,13 @@ def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
 def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:
     label = ("camera",)
     views = now.cameras.items()
-    frames: list[_Sample] = [
+    frames: list[Sample] = [
         ((n, what), count) for n, v in views for what, count in v.frames.items()
     ]
     yield _counter(
         "camera_frames", "Pictures by what became of them.", ("camera", "outcome"), frames
     )
-    dropped: list[_Sample] = [
+    dropped: list[Sample] = [
         ((n, reason), count) for n, v in views for reason, count in v.dropped.items()
     ]
     yield _counter("camera_dropped", "Pictures dropped, by reason.", ("camera", "reason"), dropped)
@@ -241,9 +244,9 @@ def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:
         "camera_rate_hertz", "Pictures a second.", label, [((n,), v.measured_hz) for n, v in views]
     )
     warps = [(name, view.compensation) for name, view in views if view.compensation is not None]
-    angles: list[_Sample] = [((n,), c.angle_rad) for n, c in warps]
+    angles: list[Sample] = [((n,), c.angle_rad) for n, c in warps]
     yield _gauge("warp_angle_radians", "Rotation that the warp made up for.", label, angles)
-    valid: list[_Sample] = [((n,), c.valid_fraction) for n, c in warps]
+    valid: list[Sample] = [((n,), c.valid_fraction) for n, c in warps]
     yield _gauge("warp_valid_ratio", "Share of the picture that the warp could fill.", label, valid)
 
 
@@ -264,7 +267,7 @@ def _streams(now: BridgeSnapshot) -> Iterator[Metric]:
     label = ("stream",)
     views = now.streams.items()
     yield _counter("stream_frames", "Pictures sent.", label, [((n,), v.frames) for n, v in views])
-    dropped: list[_Sample] = [
+    dropped: list[Sample] = [
         ((n, reason), count) for n, v in views for reason, count in v.dropped.items()
     ]
     yield _counter("stream_dropped", "Pictures not sent, by reason.", ("stream", "reason"), dropped)
@@ -277,11 +280,8 @@ def _streams(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
-    kinds = Counter(warning.kind for warning in now.warnings)
-    present: list[_Sample] = [((kind,), kinds[kind]) for kind in ("collision", "leaving")]
-    yield _gauge("room_warnings", "Present warnings of virtual walls.", ("kind",), present)
     publish = now.publish or {}
-    events: list[_Sample] = [
+    events: list[Sample] = [
         ((event,), count) for event, count in sorted(publish.get("counters", {}).items())
     ]
     yield _counter(
@@ -292,31 +292,24 @@ def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
     )
 
 
-def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
-    label = ("twin",)
-    views = now.twins.items()
-    yield _gauge(
-        "twin_alarm",
-        "1 while the distance exceeds the threshold.",
-        label,
-        [((n,), v.alarm) for n, v in views],
-    )
-    yield _counter(
-        "twin_alarms", "Alarms since the start.", label, [((n,), v.episodes) for n, v in views]
-    )
-    distances: list[_Sample] = [((n,), v.position_rms_m) for n, v in views]
-    yield _gauge(
-        "twin_distance_metres", "Root mean square distance over the window.", label, distances
-    )
-    angles: list[_Sample] = [((n,), v.attitude_rms_rad) for n, v in views]
-    yield _gauge("twin_angle_radians", "Root mean square angle over the window.", label, angles)
-    farthest: list[_Sample] = [((n,), v.hausdorff_m) for n, v in views]
-    yield _gauge(
-        "twin_hausdorff_metres", "Symmetric Hausdorff distance over the window.", label, farthest
-    )
-    yield _gauge(
-        "twin_delay_seconds", "Delay of the twin.", label, [((n,), v.delay_s) for n, v in views]
-    )
+def _service(name: str, view: ModuleType, now: BridgeSnapshot) -> Iterator[Metric]:
+    """Yield the metrics of a service: those that it yields, or one for each marked field."""
+    shown = getattr(now, name)
+    if hasattr(view, "metrics"):
+        for measure, labels, samples in view.metrics(shown):
+            yield _measured(measure, labels, samples)
+        return
+    hints = get_type_hints(get_args(view.View)[1], include_extras=True)
+    for key, hint in hints.items():
+        for measure in getattr(hint, "__metadata__", ()):
+            samples = [((member,), getattr(values, key)) for member, values in shown.items()]
+            yield _measured(measure, (view.LABEL,), samples)
+
+
+def _measured(measure: Measure, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
+    if measure.counts:
+        return _counter(measure.name, measure.help, labels, samples)
+    return _gauge(measure.name, measure.help, labels, samples)
 
 
 def _race(now: BridgeSnapshot) -> Iterator[Metric]:
@@ -357,18 +350,18 @@ def _race(now: BridgeSnapshot) -> Iterator[Metric]:
         label,
         [((n,), v.collisions) for n, v in racers],
     )
-    finished: list[_Sample] = [((n,), v.state == "finished") for n, v in racers]
+    finished: list[Sample] = [((n,), v.state == "finished") for n, v in racers]
     yield _gauge("race_finished", "1 once the racer has finished.", label, finished)
 
 
 def _maps(now: BridgeSnapshot) -> Iterator[Metric]:
-    voxels: list[_Sample] = [
+    voxels: list[Sample] = [
         ((name, state), count)
         for name, view in now.maps.items()
         for state, count in (("free", view.free), ("occupied", view.occupied))
     ]
     yield _gauge("map_voxels", "Known voxels of the occupancy map.", ("map", "state"), voxels)
-    taken: list[_Sample] = [((name,), view.pictures) for name, view in now.maps.items()]
+    taken: list[Sample] = [((name,), view.pictures) for name, view in now.maps.items()]
     yield _counter("map_pictures", "Depth pictures that the map took.", ("map",), taken)
 
 

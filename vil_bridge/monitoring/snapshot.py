@@ -36,7 +36,6 @@ __all__ = [
     "SourceView",
     "StageView",
     "StreamView",
-    "WarningView",
 ]
 
 
@@ -281,51 +280,6 @@ class OutputView:
 
 
 @dataclass(frozen=True, slots=True)
-class WarningView:
-    """Warning of an event at a virtual wall.
-
-    Attributes:
-        kind: "collision" of actors of two rooms in the shared world, or "leaving" a room's walls.
-        distance_m: least distance; for walls how far inside, negative outside.
-        in_s: when that is so.
-        text: the same in words.
-    """
-
-    kind: str
-    actors: tuple[str, ...]
-    rooms: tuple[str, ...]
-    distance_m: float
-    in_s: float
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TwinView:
-    """Distances of a vehicle's twin over its window.
-
-    None = the two were not seen together, or too little moved.
-
-    Attributes:
-        alarm: the root mean square distance is above ``alarm_m``. episodes: alarms so far.
-        compared_s: time in which both were seen. now_m: distance at the newest instant.
-        delay_s: of the twin.
-    """
-
-    vehicle: str
-    twin: str
-    window_s: float
-    alarm_m: float
-    alarm: bool
-    episodes: int
-    compared_s: float = 0.0
-    now_m: float | None = None
-    position_rms_m: float | None = None
-    attitude_rms_rad: float | None = None
-    hausdorff_m: float | None = None
-    delay_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SimulationView:
     """State of the bridge's time.
 
@@ -357,7 +311,6 @@ class BridgeSnapshot:
         faults: what came in at our own ports that should not have, by port ("control", "http",
             "stream/front"...) and reason; connections that ended included.
         peer_faults: the senders of such input, as far as the port knows them.
-        warnings: of virtual walls, for the next half second.
         publish: where other bridges listen and how many, counters; None = nothing is published.
         overload: sentences for people, empty while everything follows.
         process: what the daemon uses; None = not measured.
@@ -384,8 +337,6 @@ class BridgeSnapshot:
     outputs: dict[str, OutputView] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     peer_faults: tuple[PeerFault, ...] = ()
-    warnings: tuple[WarningView, ...] = ()
-    twins: dict[str, TwinView] = field(default_factory=dict)
     race: RaceView | None = None
     maps: dict[str, MapView] = field(default_factory=dict)
     publish: dict[str, Any] | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bridge_time import BridgeTime
@@ -62,22 +63,42 @@ class ServiceHost:
     race: RaceMonitor | None
 
 
-class Service(Protocol):
-    """One capability of a running bridge, constructed with its section of the configuration."""
+class Service:
+    """One capability of a running bridge, constructed as ``Implementation(section, host)``.
 
-    async def run(self, host: ServiceHost) -> None:
-        """Serve until cancelled.
+    ``section`` is its part of the configuration. The constructor raises ConfigError where that
+    names what does not exist.
+    """
+
+    async def run(self) -> None:
+        """Serve until cancelled; a service that only looks on has nothing to do here.
 
         Raises:
-            ConfigError: its section names what does not exist, or an extra is missing.
-            SinkError: its port is taken.
+            VilBridgeError: it cannot listen, or lacks what it needs.
         """
-        ...
+        await asyncio.Event().wait()
+
+    def check(self) -> Sequence[str]:
+        """Return what is worse than asked, as sentences; called five times a second, in a thread.
+
+        Empty = nothing is.
+        """
+        return ()
+
+    def adopt(self, config: BridgeConfig) -> None:
+        """Take over what of a changed configuration may change while it runs; any thread."""
+
+    def view(self) -> Any:
+        """Return its part of the status, of the type ``View`` of its module ``view``. Any thread.
+
+        None = it has none.
+        """
+        return None
 
     def faults(self) -> Mapping[str, int]:
         """Return unwanted input by reason; empty before it serves. Any thread."""
-        ...
+        return {}
 
     def peer_faults(self) -> PeerFaults | None:
         """Return the senders of unwanted input; None before it serves. Any thread."""
-        ...
+        return None

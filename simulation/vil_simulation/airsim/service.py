@@ -17,7 +17,7 @@ from vil_bridge.core.types import ActorKind
 from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.runtime.heap import exempt_from_collector
 from vil_bridge.runtime.peer_faults import PeerFaults
-from vil_bridge.services.service import ServiceHost
+from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 from vil_simulation.airsim.added_vehicles import AddedOptions
@@ -33,14 +33,15 @@ logger = logging.getLogger(__name__)
 _KINDS: Final = {"car": "car", "bicycle": "car", "kinematic": "computervision"}
 
 
-class AirsimService:
-    """AirSim's interface of a bridge (implements :class:`~vil_bridge.services.service.Service`)."""
+class AirsimService(Service):
+    """AirSim's interface of a bridge."""
 
-    def __init__(self, config: AirsimConfig) -> None:
-        self._config = config
+    def __init__(self, section: AirsimConfig, host: ServiceHost) -> None:
+        self._config = section
+        self._host = host
         self._rpc: RpcServer | None = None
 
-    async def run(self, host: ServiceHost) -> None:
+    async def run(self) -> None:
         """Serve AirSim's programs once the simulated vehicles fly.
 
         Raises:
@@ -49,7 +50,7 @@ class AirsimService:
             SinkError: the port is taken.
         """
         config = self._config
-        server = _make_server(host, config)
+        server = _make_server(self._host, config)
         self._rpc = server.rpc
         try:
             await server.until_ready()

@@ -17,6 +17,7 @@ from tests.support.sample_snapshot import NOW_NS, sample_snapshot
 from vil_bridge.monitoring.logging_setup import setup_logging
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.web.schemas.status import BridgeStatus
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -86,7 +87,7 @@ def test_names_follow_the_conventions() -> None:
 
 
 def test_openmetrics_and_an_empty_bridge_parse_too() -> None:
-    empty = BridgeSnapshot(NOW_NS, "empty", "0.1.0", 1.0, ready=True)
+    empty = BridgeStatus(NOW_NS, "empty", "0.1.0", 1.0, ready=True)
     assert scrape(empty)["vil_ready", ()] == 1
     for snapshot in (empty, sample_snapshot()):
         registry = metrics_registry(functools.partial(lambda s: s, snapshot))

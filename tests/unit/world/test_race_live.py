@@ -21,9 +21,9 @@ from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.courses.course import Course, CourseGate, RaceRules
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.race_view import RacerView, RaceView
-from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.offline.playback import Timeline
 from vil_bridge.registry import resolve
+from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.race.live import Contacts, RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
@@ -278,7 +278,7 @@ def test_metrics_of_a_race() -> None:
     lead = RacerView("racing", 1, 3.5, 0.0, "B", 1, 0, 0, (), {0: 2.0}, 0.0)
     idle = RacerView("ready", 2, 0.0, 3.0, "A", 0, 0, 1)
     race = RaceView("line", 1, 2, None, {"drone": lead, "ghost": idle})
-    now = BridgeSnapshot(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, race=race)
+    now = BridgeStatus(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, race=race)
     value = metrics_registry(lambda: now).get_sample_value
     assert value("vil_race_seconds", {"racer": "drone"}) == 3.5
     assert value("vil_race_gates_passed", {"racer": "drone"}) == 1.0

@@ -15,9 +15,9 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
-from vil_bridge.daemon.room_monitor import GeofenceMonitor
 from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.monitoring.snapshot import WarningView
+from vil_bridge.services.geofence.monitor import GeofenceMonitor
+from vil_bridge.services.geofence.view import WarningView
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.geofence import (
     BONE_RADIUS_M,
@@ -180,6 +180,7 @@ def test_one_room_without_walls_costs_nothing() -> None:
 
 def test_warnings_are_counted_by_kind_in_the_metrics() -> None:
     one = WarningView("collision", ("drone", "human"), ("flight", "actor"), 0.2, 0.1)
-    registry = metrics_registry(lambda: replace(sample_snapshot(), warnings=(one,)))
+    now = replace(sample_snapshot(), warnings=(one,))
+    registry = metrics_registry(lambda: now)
     assert registry.get_sample_value("vil_room_warnings", {"kind": "collision"}) == 1.0
     assert registry.get_sample_value("vil_room_warnings", {"kind": "leaving"}) == 0.0

@@ -16,11 +16,12 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.monitoring.snapshot import BridgeSnapshot, TwinView
 from vil_bridge.offline.playback import Timeline
 from vil_bridge.registry import resolve
+from vil_bridge.services.twins.monitor import TwinMonitor, TwinPair
+from vil_bridge.services.twins.view import TwinView
+from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World
 
 LATE_S = 0.06
@@ -85,7 +86,7 @@ def test_distances_delay_and_one_alarm_per_episode(caplog: pytest.LogCaptureFixt
 def test_metrics_of_twins() -> None:
     seen = TwinView("drone", "drone_sim", 10.0, 0.5, True, 3, 9.5, 0.7, 0.6, 0.02, 0.8, None)
     lost = TwinView("a", "b", 10.0, 0.5, False, 0)
-    now = BridgeSnapshot(
+    now = BridgeStatus(
         t_ns=1,
         name="lab",
         version="1",

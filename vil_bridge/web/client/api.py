@@ -36,12 +36,12 @@ from vil_bridge.web.schemas.login import LinkOut, WhoOut
 from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, RaceSetupBody
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.scene import SceneView
-from vil_bridge.web.schemas.status import HealthOut, ReadyOut
+from vil_bridge.web.schemas.status import BridgeStatus, HealthOut, ReadyOut
 from vil_bridge.web.schemas.vehicles import CommandBody, DisturbanceBody, VehicleSensorsOut
 
 _REPORT_TIMEOUT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
-    "status": TypeAdapter(BridgeSnapshot),
+    "status": TypeAdapter(BridgeStatus),
     "log": TypeAdapter(EventView),
     "recording": TypeAdapter(RecordingView),
 }
@@ -72,7 +72,7 @@ class BridgeApi(PlanningApi):
 
     def get_status(self) -> BridgeSnapshot:
         """Return the status of the whole bridge."""
-        return self._bridge.get(BridgeSnapshot, path_of("status"))
+        return self._bridge.get(BridgeStatus, path_of("status"))
 
     def get_sources(self) -> dict[str, SourceView]:
         """Return the sources by name."""

@@ -23,7 +23,7 @@ from vil_bridge.monitoring.snapshot import (
     StreamView,
 )
 from vil_bridge.runtime.access_tokens import Role
-from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
+from vil_bridge.web.schemas.status import BridgeStatus, ErrorOut, HealthOut, ReadyOut
 
 _MAX_FRAMES: Final = 10_000
 _HIDDEN: Final = ("the reasons are shown to a token with the role view",)
@@ -37,7 +37,7 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
     """Return the routes of the status under ``/api/v1``."""
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
 
-    @router.get("/status", operation_id="get_status", response_model=BridgeSnapshot)
+    @router.get("/status", operation_id="get_status", response_model=BridgeStatus)
     async def get_status() -> Response:
         """Return the status of the whole bridge."""
         return Response(status_json(snapshot()), media_type="application/json")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import field, make_dataclass
+from typing import Any, Final, get_origin
+
 from pydantic import BaseModel, Field
+
+from vil_bridge.interfaces.services import service_views
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
 
 class HealthOut(BaseModel):
@@ -32,3 +38,30 @@ class ErrorOut(BaseModel):
     detail: str = Field(
         description="The reason; for an unknown name, which exist or where they are listed."
     )
+
+
+def _absent(view: Any) -> Any:
+    """Return the default of a service that the configuration does not ask for."""
+    kind = get_origin(view)
+    if kind is dict:
+        return field(default_factory=dict)
+    if kind is tuple:
+        return field(default=())
+    return field(default=None)
+
+
+def _with_services() -> type[BridgeSnapshot]:
+    """Return the type of the whole status: the bridge, and a field for each service with a view."""
+    fields = [(name, v.View, _absent(v.View)) for name, v in service_views().items()]
+    return make_dataclass(
+        BridgeSnapshot.__name__,
+        fields,
+        bases=(BridgeSnapshot,),
+        namespace={"__doc__": BridgeSnapshot.__doc__},
+        frozen=True,
+        slots=True,
+    )
+
+
+BridgeStatus: Final = _with_services()
+"""The whole bridge with its services, as ``/api/v1/status`` sends it."""

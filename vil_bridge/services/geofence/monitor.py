@@ -8,35 +8,14 @@ import logging
 from collections import Counter
 from typing import Final
 
-from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.world.geofence import RoomVolume, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import RoomVolume, RoomWarning, room_warnings
 from vil_bridge.world.world import World
 
 logger = logging.getLogger(__name__)
 
 _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
-
-
-def make_geofence(config: BridgeConfig, world: World) -> GeofenceMonitor:
-    """Return the monitor of all rooms of a configuration."""
-    rooms = tuple(
-        RoomVolume(
-            name,
-            room.T_world_room.transform(),
-            None if room.walls is None else Walls(room.walls.min_m, room.walls.max_m),
-            room.margin_m,
-        )
-        for name, room in config.rooms.items()
-    )
-    room_of = {
-        name: getattr(config.sources[actor.source], "room", None)
-        for name, actor in config.actors.items()
-    }
-    return GeofenceMonitor(
-        world, rooms, {name: room for name, room in room_of.items() if room is not None}
-    )
 
 
 class GeofenceMonitor:

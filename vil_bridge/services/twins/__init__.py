@@ -1,0 +1,1 @@
+"""Live distances between vehicles and their twins, with an alarm."""
