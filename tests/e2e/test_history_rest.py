@@ -25,7 +25,7 @@ async def test_stages_and_time_series_fill_without_a_reader(tmp_path: Path) -> N
 
         def flown() -> bool:
             film(bridge, next(numbers), (0.5, 0.0, 1.0))
-            rows = bridge.context.history.view()["front"].output_ms
+            rows = bridge.context.health.history.view()["front"].output_ms
             return any(ms is not None for ms in rows)
 
         await until(flown)

@@ -104,7 +104,8 @@ def test_what_is_wrong_is_in_the_rows() -> None:
         "collision", ("drone", "person"), ("flight", "actor"), 0.2, 0.1, "they come within 0.20 m"
     )
     wrong = replace(actor, problem="config wants 'cf1'; stream has 'CF1'")
-    with serving(replace(shown, actors={name: wrong}, warnings=(warning,))) as bridge:
+    parts: dict[str, Any] = {"actors": {name: wrong}, "warnings": (warning,)}
+    with serving(replace(shown, **parts)) as bridge:
         rows = {(row["kind"], row["name"]): row for row in rows_of(status_of(bridge))}
     assert rows["actor", name]["note"] == wrong.problem
     row = rows["warning", "drone and person"]

@@ -55,7 +55,7 @@ async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
     one = bridge if isinstance(bridge, Bridge) else build(bridge)
     task = asyncio.create_task(one.run())
     try:
-        await until(lambda: task.done() or "scheduling" in one.context.startup, 60.0)
+        await until(lambda: task.done() or "scheduling" in one.context.health.startup, 60.0)
         if task.done():
             task.result()
         with one.context.simulation.clock.in_force():

@@ -137,7 +137,7 @@ class Bridge:
         stop = asyncio.Event()
         with _signals(stop, self.controls.on_hangup):
             async with contextlib.AsyncExitStack() as stack:
-                stack.enter_context(context.loop_errors.caught())
+                stack.enter_context(context.health.loop_errors.caught())
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
                     tasks = self._start_sources(group)
@@ -155,9 +155,9 @@ class Bridge:
                         "running: stream %s, status page %s", context.hub.endpoint, self.http.url
                     )
                     show_login_link(context.access, self.http.url)
-                    context.watchdog.ready()
+                    context.health.watchdog.ready()
                     await stop.wait()
-                    context.watchdog.stopping()
+                    context.health.watchdog.stopping()
                     context.outputs.stop()
                     for task in tasks:
                         task.cancel()
@@ -182,7 +182,7 @@ class Bridge:
         sources = [(runner.source, runner.status) for runner in context.sources.values()]
         stack.enter_context(capturing(context.config.debug.packet_capture, sources))
         # Threads inherit their priority: the relays start after this.
-        context.startup |= prepare_process(context.config.realtime.fifo_priority)
+        context.health.startup |= prepare_process(context.config.realtime.fifo_priority)
         exempt_from_scheduler(self.http.thread)
         if context.stream_guard is not None:
             # Aiozmq closes a turn later.
@@ -200,8 +200,8 @@ class Bridge:
         if context.publisher is not None:
             stack.callback(context.publisher.stop)
             context.publisher.start()
-        context.watchdog.start()
-        stack.callback(context.watchdog.stop)
+        context.health.watchdog.start()
+        stack.callback(context.health.watchdog.stop)
 
     def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run each source.
@@ -211,7 +211,7 @@ class Bridge:
         context = self.context
         receivers: list[Emit] = [
             context.world.ingest,
-            context.subject_check.record,
+            context.health.subject_check.record,
             self.recordings.record,
         ]
         if context.publisher is not None:
@@ -236,16 +236,20 @@ class Bridge:
             if context.race is not None:
                 await asyncio.to_thread(context.race.check)
             await asyncio.to_thread(
-                context.history.add, machine_ns(), lambda: camera_points(context)
+                context.health.history.add, machine_ns(), lambda: camera_points(context)
             )
-            context.subject_check.check(
+            context.health.subject_check.check(
                 {name: runner.status for name, runner in context.sources.items()}
             )
-            context.overload.check(now_ns(), *dropped_frames(context))
-            context.descriptors.check()
+            context.health.overload.check(now_ns(), *dropped_frames(context))
+            context.health.descriptors.check()
             self.readiness.check()
             self.http.check()
-            for failed in (context.pool.failed, context.loop_errors.failed, self.http.failed):
+            for failed in (
+                context.pool.failed,
+                context.health.loop_errors.failed,
+                self.http.failed,
+            ):
                 if failed is not None:
                     raise failed
             for name, runner in context.sources.items():

@@ -61,13 +61,31 @@ class Judgement:
 
 
 @dataclass(slots=True)
+class BridgeHealth:
+    """Observers of a bridge; any thread may read.
+
+    Attributes:
+        startup: facts about the process, known once the bridge runs.
+        started_ns: machine time.
+    """
+
+    startup: dict[str, Any]
+    subject_check: SubjectCheck
+    watchdog: Watchdog
+    history: HistoryRing
+    started_ns: int = field(default_factory=machine_ns)
+    loop_errors: LoopErrors = field(default_factory=LoopErrors)
+    overload: OverloadDetector = field(default_factory=OverloadDetector)
+    descriptors: DescriptorCheck = field(default_factory=DescriptorCheck)
+
+
+@dataclass(slots=True)
 class BridgeContext:
     """A bridge's parts.
 
     Any thread may read; ``config`` is replaced while it runs.
 
     Attributes:
-        startup: facts about the process, known once the bridge runs.
         for_sources: what sources get besides their own configuration. scenes: that answer
             questions.
         loop: runs the bridge; set when it starts.
@@ -91,15 +109,8 @@ class BridgeContext:
     maps: dict[str, MapRunner]
     flights: FlightService
     services: dict[str, Service]
-    subject_check: SubjectCheck
-    watchdog: Watchdog
-    history: HistoryRing
-    startup: dict[str, Any]
+    health: BridgeHealth
     wall_clock: WallClock = field(default_factory=WallClock.of_run)
-    started_ns: int = field(default_factory=machine_ns)
-    loop_errors: LoopErrors = field(default_factory=LoopErrors)
-    overload: OverloadDetector = field(default_factory=OverloadDetector)
-    descriptors: DescriptorCheck = field(default_factory=DescriptorCheck)
     loop: asyncio.AbstractEventLoop = field(init=False)
 
 
@@ -153,10 +164,12 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         services=_services(
             ServiceHost(config, world, simulation, for_sources.vehicles, scenes.of, race)
         ),
-        subject_check=_subject_check(config),
-        watchdog=Watchdog(pool.busy_s, judgement.status_line),
-        history=HistoryRing(tuple(cameras), WallClock.of_run()),
-        startup=startup,
+        health=BridgeHealth(
+            startup,
+            _subject_check(config),
+            Watchdog(pool.busy_s, judgement.status_line),
+            HistoryRing(tuple(cameras), WallClock.of_run()),
+        ),
     )
 
 

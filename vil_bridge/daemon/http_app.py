@@ -97,7 +97,7 @@ class HttpApp:
             access=context.access,
         )
         app.include_router(ledger_router(cameras, functools.partial(ledger_of, context)))
-        app.include_router(history_router(context.history.view))
+        app.include_router(history_router(context.health.history.view))
         app.include_router(vehicles_router(context.for_sources.vehicles))
         app.include_router(race_router(RaceSetup(context)))
         maps = context.maps

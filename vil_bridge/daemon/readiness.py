@@ -133,7 +133,8 @@ class Readiness:
             else:
                 self._cameras.update(name, _FLOW, "pictures flow", logging.INFO, t_ns)
         elif (
-            self._context.cameras[name].meter.count or t_ns - self._context.started_ns >= _START_NS
+            self._context.cameras[name].meter.count
+            or t_ns - self._context.health.started_ns >= _START_NS
         ):
             text = problem
             if not problem.startswith(_TOO_FEW):
@@ -192,7 +193,7 @@ class Readiness:
         found += [f"camera {name}: {problem}" for name, problem in own if problem]
         if not context.cameras and context.config.require_cameras:
             found.append(_NO_CAMERA)
-        return (*context.watchdog.hung(), *found)
+        return (*context.health.watchdog.hung(), *found)
 
     def degraded(self) -> tuple[str, ...]:
         """Return what is worse than asked although vehicles can fly on it, as sentences.
@@ -447,7 +448,7 @@ class Readiness:
         status = context.sources[config.source].status
         if not _works(status):
             return f"{state}{age}: source {config.source} is {_words(status)}"
-        problem = context.subject_check.problems.get(actor, "")
+        problem = context.health.subject_check.problems.get(actor, "")
         return f"{state}{age}: " + (
             problem or f"source {config.source} does not see it. Check its markers and the volume"
         )

@@ -77,18 +77,18 @@ class StatusReporter:
         context = self._context
         t_ns = now_ns()
         reasons = self._readiness.reasons()
-        lag_ms = context.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
+        lag_ms = context.health.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
         lag_s = None if lag_ms is None else 1e-3 * lag_ms
         return BridgeStatus(
             t_ns=t_ns,
             name=context.config.name,
             version=__version__,
-            uptime_s=(machine_ns() - context.started_ns) / NS_PER_S,
+            uptime_s=(machine_ns() - context.health.started_ns) / NS_PER_S,
             ready=not reasons,
             not_ready_because=reasons,
             degraded_because=self._readiness.degraded(),
             modes=self.modes(),
-            startup={**context.startup, "utc_offset_ns": context.wall_clock.offset_ns},
+            startup={**context.health.startup, "utc_offset_ns": context.wall_clock.offset_ns},
             sources={n: self._source(n, runner, t_ns) for n, runner in context.sources.items()},
             actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
             renderers={
@@ -111,12 +111,12 @@ class StatusReporter:
             loop_lag_s=lag_s,
             overload=(
                 *_late(lag_s),
-                *context.overload.words,
+                *context.health.overload.words,
                 *self._warned(),
-                *context.descriptors.words,
+                *context.health.descriptors.words,
             ),
             peer_faults=tuple(row for faults in self._peer_faults() for row in faults.rows()),
-            process=process_view(context.watchdog.tasks),
+            process=process_view(context.health.watchdog.tasks),
             simulation=context.simulation.state()
             if context.config.simulation.clock == "simulated"
             else None,
@@ -185,7 +185,7 @@ class StatusReporter:
             **{name: dict(found) for name, s in context.services.items() if (found := s.faults())},
             "control": context.hub.faults(),
             "http": self._http().faults(),
-            "loop": dict(context.loop_errors.counters),
+            "loop": dict(context.health.loop_errors.counters),
             "world": context.world.counters(),
             **{f"stream/{n}": runner.sink.faults() for n, runner in context.cameras.items()},
         }
@@ -365,7 +365,7 @@ def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
         q_xyzw=q_xyzw,
         speed_mps=context.world.speed_mps(state.name),
         seen={str(s): n for s, n in seen.items()},
-        problem=context.subject_check.problems.get(state.name, ""),
+        problem=context.health.subject_check.problems.get(state.name, ""),
         imu=_imu(context, state.name),
         **_stds(context, state, t_ns),
     )

@@ -71,7 +71,9 @@ class OffsetFilter:
     @property
     def best_rtt_ns(self) -> int:
         """The least round trip of the last minute or so; 0 before the first."""
-        return self._ranked[0] if self._ranked else 0
+        if not self._ranked:
+            return 0
+        return self._ranked[0]
 
     def offset_at(self, t_ns: int) -> int:
         """Return the offset at a local time."""
@@ -179,7 +181,10 @@ class OffsetFilter:
 
     def _learn(self, rtt_ns: int, high: float, low: float) -> None:
         """Account the round trip, and the wait of each way."""
-        self._least_ns = min(self._least_ns, rtt_ns) if self.count else rtt_ns
+        if self.count:
+            self._least_ns = min(self._least_ns, rtt_ns)
+        else:
+            self._least_ns = rtt_ns
         self._window.append(rtt_ns)
         bisect.insort(self._ranked, rtt_ns)
         if len(self._window) > self._WINDOW:
@@ -194,8 +199,13 @@ class OffsetFilter:
 
         Where a slewed clock leaves nothing between them and the others, they stand alone.
         """
-        both = max(low, self._low), min(high, self._high)
-        self._low, self._high = both if both[0] <= both[1] else (low, high)
+        least = max(low, self._low)
+        most = min(high, self._high)
+        if least > most:
+            least = low
+            most = high
+        self._low = least
+        self._high = most
 
     def _predict(self, t_ns: int) -> None:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""

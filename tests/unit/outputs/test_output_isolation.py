@@ -303,7 +303,9 @@ async def test_a_flight_goes_on_though_an_output_has_bugs() -> None:
             assert f"ZeroDivisionError: {place}" in str(
                 bridge.snapshot().outputs["buggy"].report.last_error
             )
-        assert bridge.context.pool.failed is None and bridge.context.loop_errors.failed is None
+        assert (
+            bridge.context.pool.failed is None and bridge.context.health.loop_errors.failed is None
+        )
 
 
 def _publisher() -> Publisher:

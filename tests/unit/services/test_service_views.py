@@ -42,7 +42,7 @@ def with_battery(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = ModuleType("battery_view")
     module.__dict__.update(View=dict[str, BatteryView], LABEL="battery", rows=battery_rows)
     monkeypatch.setitem(sys.modules, "battery_view", module)
-    monkeypatch.setitem(SERVICES, "battery", ServicePlugin("none:None", "battery_view"))  # type: ignore[misc]
+    monkeypatch.setitem(SERVICES, "battery", ServicePlugin("none:None", "battery_view"))
     return status._with_services()
 
 

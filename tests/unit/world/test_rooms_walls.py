@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,7 +181,8 @@ def test_one_room_without_walls_costs_nothing() -> None:
 
 def test_warnings_are_counted_by_kind_in_the_metrics() -> None:
     one = WarningView("collision", ("drone", "human"), ("flight", "actor"), 0.2, 0.1)
-    now = replace(sample_snapshot(), warnings=(one,))
+    parts: dict[str, Any] = {"warnings": (one,)}
+    now = replace(sample_snapshot(), **parts)
     registry = metrics_registry(lambda: now)
     assert registry.get_sample_value("vil_room_warnings", {"kind": "collision"}) == 1.0
     assert registry.get_sample_value("vil_room_warnings", {"kind": "leaving"}) == 0.0

@@ -17,7 +17,6 @@ from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
 from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.monitoring.snapshot import (
     ActorView,
-    BridgeSnapshot,
     CameraView,
     OutputView,
     RendererView,
@@ -70,7 +69,7 @@ class BridgeApi(PlanningApi):
 
     # --- state ----------------------------------------------------------------------------------
 
-    def get_status(self) -> BridgeSnapshot:
+    def get_status(self) -> BridgeStatus:
         """Return the status of the whole bridge."""
         return self._bridge.get(BridgeStatus, path_of("status"))
 
@@ -163,7 +162,7 @@ class BridgeApi(PlanningApi):
         """Return the latest log entries, oldest first."""
         return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))
 
-    def get_updates(self) -> Generator[BridgeSnapshot | EventView | RecordingView, None, None]:
+    def get_updates(self) -> Generator[BridgeStatus | EventView | RecordingView, None, None]:
         """Yield events without end.
 
         The status twice a second, log entries and the recording on change.

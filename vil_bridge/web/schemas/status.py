@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, make_dataclass
-from typing import Any, Final, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from pydantic import BaseModel, Field
 
@@ -63,5 +63,13 @@ def _with_services() -> type[BridgeSnapshot]:
     )
 
 
-BridgeStatus: Final = _with_services()
-"""The whole bridge with its services, as ``/api/v1/status`` sends it."""
+if TYPE_CHECKING:
+
+    class BridgeStatus(BridgeSnapshot):
+        """The whole bridge with its services, as ``/api/v1/status`` sends it."""
+
+        def __init__(self, *args: Any, **fields: Any) -> None: ...
+
+        def __getattr__(self, service: str) -> Any: ...
+else:
+    BridgeStatus = _with_services()
