@@ -17,6 +17,7 @@ from tests.support.bridge_rig import build, running
 from tests.support.events import until
 from tests.support.outputs import fed, wall_offset_ns
 from tests.support.sensor_flight import MOUNT, SENSORS, SensorFlight
+from vil_bridge.core.clock import WallClock
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, SensorReading
 from vil_bridge.core.types import FloatArray
 
@@ -235,7 +236,7 @@ async def test_a_simulated_vehicles_sensors_leave_its_bridge() -> None:
     with router() as place, reader(place) as read:
         bridge = build(_BRIDGE % place)
         async with running(bridge):
-            utc_ns = bridge.context.wall_clock.utc_ns
+            utc_ns = WallClock.of_run().utc_ns
             vehicles = bridge.context.for_sources.vehicles
 
             def is_enough() -> bool:

@@ -110,7 +110,6 @@ class BridgeContext:
     flights: FlightService
     services: dict[str, Service]
     health: BridgeHealth
-    wall_clock: WallClock = field(default_factory=WallClock.of_run)
     loop: asyncio.AbstractEventLoop = field(init=False)
 
 

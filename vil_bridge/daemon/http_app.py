@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from fastapi import FastAPI
 
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.race_setup import RaceSetup
@@ -76,7 +76,7 @@ class HttpApp:
             lambda: msgspec.json.encode(recordings.recording()),
             self.log,
         )
-        self.plot = PlotFeed(world.get, status.get, context.wall_clock.offset_ns)
+        self.plot = PlotFeed(world.get, status.get, WallClock.of_run().offset_ns)
         self.app = self._app(context, controls, recordings, reporter)
 
     def _app(

@@ -17,7 +17,7 @@ import numpy as np
 from vil_bridge.config.course import load_course
 from vil_bridge.config.courses import course_names
 from vil_bridge.config.race import RaceConfig
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform
 from vil_bridge.courses.course import Course
@@ -161,7 +161,7 @@ class RaceSetup:
         return tuple(self._result(one) for one in race.results())
 
     def _result(self, one: FlownRace) -> RaceResultOut:
-        ended_s = 1e-9 * self._context.wall_clock.utc_ns(one.end.t_ns)
+        ended_s = 1e-9 * WallClock.of_run().utc_ns(one.end.t_ns)
         return RaceResultOut(
             result=one.number,
             ended_utc=datetime.fromtimestamp(ended_s, UTC).isoformat(timespec="milliseconds"),
@@ -187,7 +187,7 @@ class RaceSetup:
         found = next((one for one in race.results() if one.number == result), None)
         if found is None:
             return None
-        return found.lap_csv(lap, self._context.wall_clock.offset_ns)
+        return found.lap_csv(lap, WallClock.of_run().offset_ns)
 
 
 def _brief(course: Course) -> CourseOut:

@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from vil_bridge.assembly.recorded import config_text, recording_metadata
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
@@ -123,7 +123,7 @@ class RecordingService:
                 self._check_free()
                 self._release()  # of one that failed
             config = _ConfigTap(self._in_force)
-            facts = recording_metadata(config.recorded, context.wall_clock.offset_ns)
+            facts = recording_metadata(config.recorded, WallClock.of_run().offset_ns)
             recorder = Recorder(
                 path, facts, self._capture_ns, _LedgerTap(context).lines, config.changed
             )

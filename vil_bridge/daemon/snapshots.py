@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from vil_bridge import __version__
-from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
+from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.motion import pose_covariance
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.daemon.cameras import CameraRunner
@@ -88,7 +88,7 @@ class StatusReporter:
             not_ready_because=reasons,
             degraded_because=self._readiness.degraded(),
             modes=self.modes(),
-            startup={**context.health.startup, "utc_offset_ns": context.wall_clock.offset_ns},
+            startup={**context.health.startup, "utc_offset_ns": WallClock.of_run().offset_ns},
             sources={n: self._source(n, runner, t_ns) for n, runner in context.sources.items()},
             actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
             renderers={
@@ -326,7 +326,7 @@ def ledger_of(context: BridgeContext, camera: str, last: int) -> CameraLedger:
         version=__version__,
         camera=camera,
         t_ns=now_ns(),
-        utc_offset_ns=context.wall_clock.offset_ns,
+        utc_offset_ns=WallClock.of_run().offset_ns,
         rate_hz=runner.camera.rate_hz,
         dropped=dict(dropped_pictures(context, camera)),
         unsent=dict(runner.sink.dropped),
