@@ -49,7 +49,7 @@ class Source:
     def __init__(self, name, config):
         self.name, self._folder = name, config.folder
 
-    async def run(self, emit, status):
+    async def run(self, emit, status, context):
         status.running()
         while True:
             await asyncio.sleep(0.02)
