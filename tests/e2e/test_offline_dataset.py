@@ -4,6 +4,7 @@ they are made.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import multiprocessing
@@ -254,7 +255,8 @@ def test_a_shard_at_which_every_worker_dies_is_named(made: Made, tmp_path: Path)
         while not ended.wait(0.001):
             for child in multiprocessing.active_children():
                 if child.name == "shards" and child.pid is not None:
-                    os.kill(child.pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                        os.kill(child.pid, signal.SIGKILL)
 
     killer = threading.Thread(target=kill_all)
     killer.start()
