@@ -24,7 +24,7 @@ CLIENT = ROOT / "deploy" / "client"
 _READER = """
 import sys
 sys.modules.update(dict.fromkeys(("vil_bridge", "vil_adapters",
-    "vil_renderer")))  # importing them fails
+    "vil_renderer", "vil_simulation")))  # importing them fails
 from vil_bridge_client import Receiver
 from vil_bridge_client.client_warp import ImuRing
 with Receiver(sys.argv[1], color="rgb", encoding="raw", imu=ImuRing()) as receiver:

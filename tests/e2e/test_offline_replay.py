@@ -164,7 +164,7 @@ def test_trajectories_states_and_ledger(twice: tuple[Path, ReplaySummary, Replay
 @pytest.mark.gl
 def test_ids_that_only_the_warp_needs_are_not_written(tmp_path: Path) -> None:
     needs_gl()
-    moving = "latency_compensation: reproject, moving_actors: true, modalities: [gray, depth]"
+    moving = "latency_compensation: depth, moving_actors: true, modalities: [gray, depth]"
     recording = write_recording(
         tmp_path / "flight.mcap", CONFIG.replace("modalities: [gray, depth]", moving)
     )

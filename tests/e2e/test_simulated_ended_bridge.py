@@ -42,7 +42,7 @@ async def test_one_vehicle_ends_and_the_source_flies_on(
     process: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     simulated = two(process)
-    with caplog.at_level(logging.INFO, "vil_adapters"):
+    with caplog.at_level(logging.INFO, "vil_simulation"):
         async with receiving(simulated) as received:
             await received.more_frames(5, LOAD_S)
             # No order of a program may ask for this: it stands for whatever a model cannot follow.

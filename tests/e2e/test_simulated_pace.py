@@ -41,7 +41,7 @@ def _children() -> list[int]:
     return [
         int(name)
         for name in names
-        if b"simulated.worker" in Path(f"/proc/{name}/cmdline").read_bytes()
+        if b"source.worker" in Path(f"/proc/{name}/cmdline").read_bytes()
     ]
 
 

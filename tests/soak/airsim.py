@@ -65,7 +65,7 @@ _SETTINGS: Final[dict[str, dict[str, Any]]] = {
 _SCENES: Final = {"multirotor": "blocks", "car": "empty"}
 _PROCESSES: Final = {
     "vil_bridge airsim": "bridge",
-    "simulated.worker": "simulation",
+    "source.worker": "simulation",
     "servers.queries": "scene",
 }
 

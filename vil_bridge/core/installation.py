@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["PACKAGE_FOLDERS", "install_command", "package_cure"]
+__all__ = ["PACKAGES", "PACKAGE_FOLDERS", "install_command", "package_cure"]
 
 PACKAGE_FOLDERS: Final[Mapping[str, str]] = {
     "vil_adapters": "adapters",
@@ -16,6 +16,8 @@ PACKAGE_FOLDERS: Final[Mapping[str, str]] = {
 """Packages next to the bridge's own, any of which may be absent, and their folders in a
 checkout.
 """
+PACKAGES: Final = ("vil_bridge", *PACKAGE_FOLDERS)
+"""All packages of the project; each logs by loggers that begin with its name."""
 
 
 def install_command(*extras: str) -> str:

@@ -12,10 +12,10 @@ from itertools import takewhile
 from typing import Final
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.installation import PACKAGES
 
 _KEPT: Final = 1000
 _LONGEST_TEXT: Final = 1000
-_OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
 
 
 class EventLevel(StrEnum):
@@ -64,12 +64,12 @@ class EventLog(logging.Handler):
 
     def open(self) -> None:
         """Listen to everything that our own modules log from INFO on."""
-        for name in _OURS:
+        for name in PACKAGES:
             logging.getLogger(name).addHandler(self)
 
     def close(self) -> None:
         """Listen no longer."""
-        for name in _OURS:
+        for name in PACKAGES:
             logging.getLogger(name).removeHandler(self)
         super().close()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.packages import PACKAGES
 from vil_bridge.monitoring.event_log import EventLevel, EventLog
 from vil_bridge.runtime.supervisor import Status
 
@@ -28,6 +29,12 @@ def test_a_component_that_changes_its_state_is_an_event(log: EventLog) -> None:
     assert (event.id, event.level, event.component) == (1, EventLevel.INFO, "mocap")
     assert event.text == "waiting (nothing from 10.0.0.1: is streaming on?)"
     assert event.utc.endswith("+00:00")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_of_the_project_is_heard(log: EventLog, package: str) -> None:
+    logging.getLogger(f"{package}.somewhere").warning("something happened")
+    assert [event.text for event in log.since(0)] == ["something happened"]
 
 
 def test_levels_and_ids(log: EventLog) -> None:

@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.installation import PACKAGES
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
 from vil_bridge.interfaces.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.outputs.base import OutputBase, kind_of
@@ -34,7 +35,6 @@ _BACKLOG: Final = 64
 
 Half a second of poses and pictures.
 """
-_OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
 _SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
 
 
@@ -138,7 +138,7 @@ class FoxgloveOutput(OutputBase):
     def _overheard(self) -> Iterator[None]:
         """Pass the bridge's log on for a while."""
         handler = _LogHandler(self._log)
-        loggers = [logging.getLogger(name) for name in _OURS]
+        loggers = [logging.getLogger(name) for name in PACKAGES]
         for logger in loggers:
             logger.addHandler(handler)
         try:
