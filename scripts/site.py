@@ -178,9 +178,9 @@ def _first(operation: Mapping[str, Any]) -> str:
 
 def _metrics() -> Iterator[str]:
     from vil_bridge.monitoring.prometheus import metrics_registry
-    from vil_bridge.monitoring.snapshot import BridgeSnapshot
+    from vil_bridge.web.schemas.status import BridgeStatus
 
-    registry = metrics_registry(lambda: BridgeSnapshot(0, "", "", 0.0, ready=False))
+    registry = metrics_registry(lambda: BridgeStatus(0, "", "", 0.0, ready=False))
     yield from ("# Metrics", "", "This page lists the metrics of `/metrics`, from the code.", "")
     yield from ("| name | kind | labels | meaning |", "| --- | --- | --- | --- |")
     for family in registry.collect():
