@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from vil_bridge.web.schemas.body import Body
 
@@ -122,14 +122,10 @@ class MountBody(Body):
 
 
 class FaultsBody(Body):
-    """Faults to inject.
-
-    The old key ``inject`` is accepted for one version; both together are an error.
-    """
+    """Faults to inject."""
 
     faults: str = Field(
         max_length=1000,
-        validation_alias=AliasChoices("faults", "inject"),
         description="Such as `loss=5%,delay=20ms`; empty = none.",
     )
 
