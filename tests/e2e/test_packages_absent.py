@@ -105,6 +105,8 @@ def test_a_verb_of_the_package_says_where_it_is(absent: str, words: tuple[str, .
     done = run(*asked, env=_environment(absent))
     assert done.returncode == Exit.CONFIG
     assert f"needs the package {absent}: it is in the folder" in done.stderr
+    if words[0] == "lab" and absent == "vil_simulation":
+        assert "`vil-bridge lab autopilot` needs" in done.stderr
 
 
 @pytest.mark.process

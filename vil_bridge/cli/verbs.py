@@ -73,19 +73,27 @@ def add_to(app: typer.Typer) -> list[typer.Typer]:
             _add(app, name, place)
             continue
         for member, its_place in _MEMBERS.get(name, {}).items():
-            _add(group, member, its_place, context_settings=_ANY_WORDS, add_help_option=False)
+            words = f"{name} {member}"
+            _add(group, words, its_place, context_settings=_ANY_WORDS, add_help_option=False)
         app.add_typer(group, name=name)
         groups.append(group)
     return groups
 
 
-def _add(app: typer.Typer, name: str, place: str, **options: Any) -> None:
-    """Add a verb, or in its place one that says where its missing package is."""
+def _add(app: typer.Typer, words: str, place: str, **options: Any) -> None:
+    """Add a verb, or in its place one that says where its missing package is.
+
+    Args:
+        app: the command or the group.
+        words: of the whole verb; the last one is its name there.
+        place: of its function.
+        options: of the command.
+    """
     missing, function = _at(place)
     if missing:
-        function = _elsewhere(name, missing)
+        function = _elsewhere(words, missing)
         options = {"context_settings": _ANY_WORDS}
-    app.command(name, **options)(function)
+    app.command(words.split()[-1], **options)(function)
 
 
 def _at(place: str) -> tuple[str, Any]:

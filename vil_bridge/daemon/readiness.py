@@ -81,7 +81,7 @@ class Readiness:
 
     def __init__(self, context: BridgeContext) -> None:
         self.problems: dict[str, str] = {}
-        self.findings: dict[str, Sequence[str]] = {}
+        self.findings: dict[str, Sequence[str]] = dict.fromkeys(context.services, ())
         self._context = context
         self._window = CountWindow(WINDOW_NS)
         self._pictures = CountWindow(_RATE_WINDOW_NS)

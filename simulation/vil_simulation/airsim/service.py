@@ -34,23 +34,29 @@ _KINDS: Final = {"car": "car", "bicycle": "car", "kinematic": "computervision"}
 
 
 class AirsimService(Service):
-    """AirSim's interface of a bridge."""
+    """AirSim's interface of a bridge.
+
+    Raises:
+        ConfigError: the settings cannot be read, or an actor does not exist.
+    """
 
     def __init__(self, section: AirsimConfig, host: ServiceHost) -> None:
         self._config = section
         self._host = host
+        self._settings = parse_settings(section.settings)
+        self._actors = served_actors(host.config, section)
         self._rpc: RpcServer | None = None
 
     async def run(self) -> None:
         """Serve AirSim's programs once the simulated vehicles fly.
 
         Raises:
-            ConfigError: the settings cannot be read, or an actor does not exist.
+            ConfigError: the renderer of the scene is not installed.
             RendererError: the scene cannot be drawn.
             SinkError: the port is taken.
         """
         config = self._config
-        server = _make_server(self._host, config)
+        server = self._make_server()
         self._rpc = server.rpc
         try:
             await server.until_ready()
@@ -70,6 +76,38 @@ class AirsimService(Service):
         finally:
             await server.close()
 
+    def _make_server(self) -> AirsimServer:
+        """Return the server, not started.
+
+        Raises:
+            ConfigError: the renderer of the scene is not installed.
+        """
+        config = self._config
+        host = self._host
+        bridge = host.config
+        vehicles = [
+            _served(name, actor, bridge, config, self._settings)
+            for name, actor in self._actors.items()
+        ]
+        bus = host.vehicles
+        scene = host.scene_of(config.scene)
+        scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
+        usual = self._settings.default
+        served = ServedVehicles(vehicles, bus, host.world, WallClock.of_run(), usual)
+        seed = 0 if bridge.race is None else bridge.race.seed or 0
+        return AirsimServer(
+            self._settings,
+            served,
+            host.clock,
+            scene,
+            config.scene,
+            _race(host.race, seed),
+            added=AddedOptions(config.compat, from_world=config.positions == "world"),
+            shares=NEXT_TO_PICTURES if bridge.cameras or bridge.outputs else ALONE,
+            role=Role(config.role or Role.CONTROL),
+            folder=None if config.folder is None else config.folder.expanduser(),
+        )
+
     def faults(self) -> Mapping[str, int]:
         """Return unwanted input by reason; empty before it serves. Any thread."""
         return {} if self._rpc is None else self._rpc.faults()
@@ -77,37 +115,6 @@ class AirsimService(Service):
     def peer_faults(self) -> PeerFaults | None:
         """Return the senders of unwanted input; None before it serves. Any thread."""
         return None if self._rpc is None else self._rpc.peer_faults
-
-
-def _make_server(host: ServiceHost, config: AirsimConfig) -> AirsimServer:
-    """Make the server, not started.
-
-    Raises:
-        ConfigError: the settings cannot be read, or an actor does not exist.
-    """
-    settings = parse_settings(config.settings)
-    bridge = host.config
-    vehicles = [
-        _served(name, actor, bridge, config, settings)
-        for name, actor in served_actors(bridge, config).items()
-    ]
-    bus = host.vehicles
-    scene = host.scene_of(config.scene)
-    scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
-    served = ServedVehicles(vehicles, bus, host.world, WallClock.of_run(), settings.default)
-    seed = 0 if bridge.race is None else bridge.race.seed or 0
-    return AirsimServer(
-        settings,
-        served,
-        host.clock,
-        scene,
-        config.scene,
-        _race(host.race, seed),
-        added=AddedOptions(config.compat, from_world=config.positions == "world"),
-        shares=NEXT_TO_PICTURES if bridge.cameras or bridge.outputs else ALONE,
-        role=Role(config.role or Role.CONTROL),
-        folder=None if config.folder is None else config.folder.expanduser(),
-    )
 
 
 def _race(race: RaceMonitor | None, seed: int) -> ServedRace | None:

@@ -401,8 +401,7 @@ class VehicleConfig(StrictModel):
         min_length=1,
         max_length=64,
         description="flightgoggles, flightmare, airsim, kinematic, car, bicycle, or an entry point "
-        "of the group "
-        "vil_simulation.vehicles.",
+        "of the group vil_bridge.vehicles.",
     )
     preset: str = Field(
         default="", max_length=64, description="Named parameters of the model; empty = its default."

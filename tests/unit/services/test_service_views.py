@@ -1,4 +1,4 @@
-"""What follows from a service's view: its part of the status, its metrics and rows."""
+"""Views of services: their parts of the status, their metrics and rows of a terminal."""
 
 from __future__ import annotations
 
