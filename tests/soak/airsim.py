@@ -31,7 +31,7 @@ from tests.soak.airsim_arguments import LENS_CAMERA, LENSES
 from tests.soak.airsim_calls import OBJECTS, CallModel
 from tests.soak.airsim_client import AirsimPeer
 from tests.soak.airsim_garbage import GarbageThrower
-from tests.soak.growth import Sample, growth, sampled
+from tests.soak.growth import LEAST_SAMPLES, Sample, growth, sampled
 from tests.support.programs import VIL_BRIDGE, Program
 
 LARGEST_MB: Final = 10.0
@@ -127,7 +127,7 @@ class SoakedServer:
                 )
             self.samples.setdefault(name, []).append(found)
 
-    def judged(self, seconds: float, largest_mb: float) -> dict[str, Any]:
+    def judged(self, largest_mb: float) -> dict[str, Any]:
         """End the programs and the server; return the summary, and collect the problems."""
         for client in self._clients:
             if client.poll() is not None:
@@ -135,8 +135,9 @@ class SoakedServer:
             client.kill()
         faults = httpx.get(self._status_url, timeout=_START_S).json()["faults"]["airsim"]
         grown = {
-            name: growth(f"{self.kind} {name}", found, seconds)
+            name: growth(f"{self.kind} {name}", found)
             for name, found in self.samples.items()
+            if len(found) >= LEAST_SAMPLES  # fewer: it ended early, which is a problem of its own
         }
         self.problems += [
             problem for found in grown.values() for problem in found.problems(largest_mb)
@@ -245,17 +246,23 @@ def soak(folder: Path, seconds: float, seed: int, largest_mb: float) -> dict[str
     rng = random.Random(seed)
     with contextlib.ExitStack() as stack:
         servers = [SoakedServer(kind, folder, rng, stack) for kind in _SETTINGS]
-        begun_s, t_s = time.monotonic(), 0.0
+        begun_s = time.monotonic()
+        t_s = longest_s = 0.0
         try:
-            while (t_s := time.monotonic() - begun_s) < seconds:
+            for turn in itertools.count():
+                t_s = time.monotonic() - begun_s
+                if t_s >= seconds and turn >= LEAST_SAMPLES:
+                    break
                 for server in servers:
                     server.turn(t_s)
+                longest_s = max(longest_s, time.monotonic() - begun_s - t_s)
                 time.sleep(_TURN_S)
         except (AssertionError, OSError) as exc:
             servers[0].problems.append(f"after {t_s:.0f} s: {exc!r}")
             print(servers[0].problems[-1], file=sys.stderr, flush=True)
-        summary = {server.kind: server.judged(min(t_s, seconds), largest_mb) for server in servers}
-    return summary | {"problems": [problem for server in servers for problem in server.problems]}
+        summary = {server.kind: server.judged(largest_mb) for server in servers}
+    problems = [problem for server in servers for problem in server.problems]
+    return summary | {"longest_turn_s": round(longest_s, 2), "problems": problems}
 
 
 def main() -> int:

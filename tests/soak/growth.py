@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ from tests.support.harness import rss_mb
 
 LARGEST_GROWTH_MB: Final = 5.0
 LARGEST_LINE_KB: Final = 200.0
+LEAST_SAMPLES: Final = 24
+"""Four in each of the two windows of :func:`growth`."""
 COUNTED: Final = ("descriptors", "sockets", "threads", "tasks")
 SLACK: Final = 2
 """A page that is just being asked for, a connection that is just being opened again."""
@@ -83,16 +85,24 @@ class Growth:
                 )
 
 
-def growth(name: str, samples: Iterable[Sample], seconds: float) -> Growth:
-    """Minutes 15 to 25 of an hour against its last ten, or the same shares of a shorter run."""
-    kept = list(samples)
-    first = [s for s in kept if 0.25 * seconds <= s.t_s < 0.4167 * seconds]
-    last = [s for s in kept if s.t_s >= 0.8333 * seconds]
+def growth(name: str, samples: Sequence[Sample]) -> Growth:
+    """Compare a sixth of the samples, after a warm-up of a quarter, with the last sixth.
+
+    Of an hour that is sampled evenly these are the minutes 15 to 25 and the last ten. Shares of the
+    samples, not of the time: a busy computer may take none for seconds.
+
+    Raises:
+        ValueError: fewer than ``LEAST_SAMPLES``.
+    """
+    count = len(samples)
+    if count < LEAST_SAMPLES:
+        raise ValueError(f"{name}: {count} samples, at least {LEAST_SAMPLES} are needed")
+    first = samples[round(count / 4) : round(count * 5 / 12)]
+    last = samples[round(count * 5 / 6) :]
     return Growth(name, _medians(first), _medians(last))
 
 
-def _medians(samples: list[Sample]) -> dict[str, float]:
-    assert samples, "no sample in a window"
+def _medians(samples: Sequence[Sample]) -> dict[str, float]:
     rows = [asdict(s) for s in samples]
     return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import signal
@@ -29,6 +30,7 @@ from tests.soak.books import Books, Page, balance
 from tests.soak.growth import (
     LARGEST_GROWTH_MB,
     LARGEST_LINE_KB,
+    LEAST_SAMPLES,
     Growth,
     Sample,
     growth,
@@ -99,7 +101,10 @@ class Run:
         with (self._plant.folder / "samples.jsonl").open("w") as file:
             making = asyncio.create_task(self.troubles.run())
             period_s = min(5.0, self._seconds / 60.0)
-            while (t_s := time.monotonic() - begun_s) < self._seconds and not making.done():
+            for turn in itertools.count():
+                t_s = time.monotonic() - begun_s
+                if (t_s >= self._seconds and turn >= LEAST_SAMPLES) or making.done():
+                    break
                 await asyncio.sleep(period_s)
                 tasks = await asyncio.to_thread(self._tasks)
                 for name, pid in pids.items():
@@ -111,7 +116,9 @@ class Run:
             self.troubles.stop()
             await making
             self.problems += [
-                f"{name}: no sample" for name, samples in self.samples.items() if not samples
+                f"{name}: {len(samples)} samples"
+                for name, samples in self.samples.items()
+                if len(samples) < LEAST_SAMPLES
             ]
 
     def _tasks(self) -> int:
@@ -183,7 +190,9 @@ class Run:
         recording: str,
     ) -> dict[str, Any]:
         grown = {
-            name: growth(name, samples, self._seconds) for name, samples in self.samples.items()
+            name: growth(name, samples)
+            for name, samples in self.samples.items()
+            if len(samples) >= LEAST_SAMPLES
         }
         self.problems += [p for g in grown.values() for p in g.problems(self._largest_mb)]
         self.problems += books.problems

@@ -8,6 +8,7 @@ import socket
 import threading
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from tests.soak.books import Books, Page, balance
-from tests.soak.growth import Sample, growth, heap_growth, sampled
+from tests.soak.growth import LEAST_SAMPLES, Sample, growth, heap_growth, sampled
 from tests.soak.plant import Plant
 from vil_bridge.monitoring.heap_profile import growth_since, held
 from vil_simulation.demo.child_processes import free_ports
@@ -29,16 +30,25 @@ def _samples(rss_mb: float, slope_mb_per_s: float, **counts: int) -> list[Sample
 
 
 def test_a_slow_leak_is_found_and_a_warm_up_is_none() -> None:
-    assert list(growth("calm", _samples(100.0, 0.0), 3600.0).problems(5.0)) == []
-    leak = growth("daemon", _samples(100.0, 0.003), 3600.0)
-    assert leak.grown_mb == 6.29
-    assert list(leak.problems(5.0)) == ["daemon: resident memory grew by 6.29 MB"]
+    assert list(growth("calm", _samples(100.0, 0.0)).problems(5.0)) == []
+    leak = growth("daemon", _samples(100.0, 0.003))
+    assert leak.grown_mb == 6.3
+    assert list(leak.problems(5.0)) == ["daemon: resident memory grew by 6.3 MB"]
     late = [*_samples(100.0, 0.0)[:360], *_samples(100.0, 0.0, sockets=9)[360:]]
-    assert list(growth("readers", late, 3600.0).problems(5.0)) == [
-        "readers: sockets grew from 5 to 9"
-    ]
+    assert list(growth("readers", late).problems(5.0)) == ["readers: sockets grew from 5 to 9"]
     start = [*_samples(50.0, 0.0)[:170], *_samples(100.0, 0.0)[170:]]
-    assert list(growth("daemon", start, 3600.0).problems(5.0)) == []
+    assert list(growth("daemon", start).problems(5.0)) == []
+
+
+def test_a_pause_of_the_computer_does_not_empty_a_window() -> None:
+    """Time stands in none of the windows: they are shares of the samples."""
+    samples = _samples(100.0, 0.0)[:LEAST_SAMPLES]
+    late = [replace(s, t_s=s.t_s + 3600.0, rss_mb=120.0) for s in samples[6:]]
+    assert growth("daemon", [*samples[:6], *late]).grown_mb == 0.0
+    leak = [replace(s, rss_mb=107.0) for s in samples[-4:]]
+    assert growth("daemon", [*samples[:-4], *leak]).grown_mb == 7.0
+    with pytest.raises(ValueError, match="daemon: 23 samples, at least 24 are needed"):
+        growth("daemon", samples[1:])
 
 
 def test_a_process_is_sampled_while_it_is_there() -> None:
