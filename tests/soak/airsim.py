@@ -29,7 +29,7 @@ import httpx
 
 from tests.soak.airsim_arguments import LENS_CAMERA, LENSES
 from tests.soak.airsim_calls import OBJECTS, CallModel
-from tests.soak.airsim_client import AirsimPeer
+from tests.soak.airsim_client import CONNECTED, AirsimPeer
 from tests.soak.airsim_garbage import GarbageThrower
 from tests.soak.growth import LEAST_SAMPLES, Sample, growth, sampled
 from tests.support.programs import VIL_BRIDGE, Program
@@ -107,6 +107,8 @@ class SoakedServer:
         self._garbage = GarbageThrower(self._port, rng)
         self._warm_up()
         self._clients = [self._client() for _ in range(_CLIENTS[kind])]
+        for client in self._clients:
+            client.await_text(CONNECTED, _START_S)
 
     def turn(self, t_s: float) -> None:
         """Let paused worlds go on, kill a program now and then, throw garbage, and sample
@@ -187,7 +189,10 @@ class SoakedServer:
         return self._stack.enter_context(Program(*words))
 
     def _kill_one(self) -> None:
-        """Kill a program in the middle of its calls, and start another."""
+        """Kill a program in the middle of its calls, and start another.
+
+        It has its connection before the server's sockets are counted again.
+        """
         place = self._random.randrange(len(self._clients))
         if self._clients[place].poll() is not None:
             raise AssertionError(
@@ -195,6 +200,7 @@ class SoakedServer:
             )
         self._clients[place].kill()
         self._clients[place] = self._client()
+        self._clients[place].await_text(CONNECTED, _START_S)
         self.kills += 1
 
     def _remove_objects(self) -> None:

@@ -24,6 +24,8 @@ import msgspec
 from tests.soak.airsim_calls import Call, CallModel
 
 HOST: Final = "127.0.0.1"
+CONNECTED: Final = "connected"
+"""What a program prints once it has its connection."""
 _ANSWER_S: Final = 120.0
 """Longest wait for an answer on a busy machine; the longest move lasts three seconds."""
 _MOST_IN_FLIGHT: Final = 6
@@ -72,6 +74,7 @@ class RandomProgram:
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._random = random.Random(seed)
         self._peer = AirsimPeer(port)
+        print(CONNECTED, flush=True)
         vehicles, assets = self._peer.ask("listVehicles"), self._peer.ask("simListAssets")
         self._model = CallModel(self._random, kind, vehicles, assets, str(log.parent))
         self._calls: Counter[str] = Counter()
