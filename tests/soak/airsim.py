@@ -31,7 +31,8 @@ from tests.soak.airsim_arguments import LENS_CAMERA, LENSES
 from tests.soak.airsim_calls import OBJECTS, CallModel
 from tests.soak.airsim_client import CONNECTED, AirsimPeer
 from tests.soak.airsim_garbage import GarbageThrower
-from tests.soak.growth import LEAST_SAMPLES, Sample, growth, sampled
+from tests.soak.growth import LEAST_SAMPLES, SLACK, Sample, growth, sampled
+from tests.support.common import wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 
 LARGEST_MB: Final = 10.0
@@ -39,6 +40,8 @@ LARGEST_MB: Final = 10.0
 _CLIENTS: Final = {"multirotor": 6, "car": 2}
 _START_S: Final = 300.0
 _TURN_S: Final = 0.25
+_CLOSED_S: Final = 180.0
+"""Longest time that a call of a killed program runs on, on a busy computer."""
 _ROUNDS: Final = 5
 """Of all methods, before programs start."""
 _MOST_OBJECTS: Final = 10
@@ -106,6 +109,7 @@ class SoakedServer:
         self._peer = AirsimPeer(self._port)
         self._garbage = GarbageThrower(self._port, rng)
         self._warm_up()
+        self._before = self._opened()
         self._clients = [self._client() for _ in range(_CLIENTS[kind])]
         for client in self._clients:
             client.await_text(CONNECTED, _START_S)
@@ -135,6 +139,7 @@ class SoakedServer:
             if client.poll() is not None:
                 self.problems.append(f"a program ended by itself: {client.text()[-1500:]}")
             client.kill()
+        self._judge_opened()
         faults = httpx.get(self._status_url, timeout=_START_S).json()["faults"]["airsim"]
         grown = {
             name: growth(f"{self.kind} {name}", found)
@@ -142,7 +147,9 @@ class SoakedServer:
             if len(found) >= LEAST_SAMPLES  # fewer: it ended early, which is a problem of its own
         }
         self.problems += [
-            problem for found in grown.values() for problem in found.problems(largest_mb)
+            problem
+            for found in grown.values()
+            for problem in found.problems(largest_mb, ("threads",))
         ]
         code = self._program.end()
         self.problems += [f"the server ended with {code}"] if code else []
@@ -182,6 +189,29 @@ class SoakedServer:
             self.problems += [
                 f"{self.kind} at the start: {problem}" for problem in found if problem
             ]
+
+    def _opened(self) -> dict[str, int]:
+        """Return the descriptors, sockets among them, of each process of the server."""
+        self._peer.ask("stopRecording")
+        found = {name: sampled(pid, 0.0) for name, pid in self._pids.items()}
+        return {name: sample.descriptors for name, sample in found.items() if sample is not None}
+
+    def _judge_opened(self) -> None:
+        """Wait until what the programs had opened is closed, and no call of theirs runs."""
+
+        def left() -> str:
+            grown = {
+                name: count - self._before[name]
+                for name, count in self._opened().items()
+                if count > self._before[name] + SLACK
+            }
+            return f"{self.kind}: descriptors left open when the programs had ended: {grown}"
+
+        try:
+            self._peer.ask("simPause", False)
+            wait_until(lambda: left().endswith("{}"), _CLOSED_S, left)
+        except AssertionError as exc:
+            self.problems.append(str(exc))
 
     def _client(self) -> Program:
         seed, log = self._random.randrange(1 << 30), self._folder / "clients.jsonl"

@@ -74,11 +74,16 @@ class Growth:
     def grown_mb(self) -> float:
         return round(self.last["rss_mb"] - self.first["rss_mb"], 2)
 
-    def problems(self, largest_mb: float) -> Iterator[str]:
-        """What grew."""
+    def problems(self, largest_mb: float, counted: Sequence[str] = COUNTED) -> Iterator[str]:
+        """Yield what grew, as sentences.
+
+        Args:
+            largest_mb: growth of the resident memory that is none.
+            counted: what else must not grow.
+        """
         if self.grown_mb > largest_mb:
             yield f"{self.name}: resident memory grew by {self.grown_mb} MB"
-        for what in COUNTED:
+        for what in counted:
             if self.last[what] > self.first[what] + SLACK:
                 yield (
                     f"{self.name}: {what} grew from {self.first[what]:.0f} to {self.last[what]:.0f}"
