@@ -509,12 +509,13 @@ class ContactModel:
 def collider_of(model: Model, config: ContactConfig) -> Collider:
     """Return mass and surface of a model's vehicles.
 
-    A solid ball of 1 kg where the model does not say.
+    Mass and principal moments are ``mass_kg`` and ``inertia_kgm2`` of the model or of its
+    parameters: a solid ball of 1 kg where neither has them.
 
     Wheels that never slip hold a car's heading.
     """
     parameters = getattr(model, "parameters", getattr(model, "airframe", None))
-    mass_kg = float(getattr(parameters, "mass_kg", 1.0))
+    mass_kg = float(getattr(model, "mass_kg", getattr(parameters, "mass_kg", 1.0)))
     known = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))
     ball = np.full(3, 0.4 * mass_kg * config.radius_m**2)
     if "speed_mps" in model.state:

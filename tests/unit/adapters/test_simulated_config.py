@@ -16,7 +16,10 @@ from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_simulation.source.config import SimulatedConfig
+from vil_simulation.source.contacts import collider_of
 from vil_simulation.source.simulation import Simulation
+from vil_simulation.source.vehicle_config import ContactConfig
+from vil_simulation.vehicles.kinematic import KinematicBody
 
 HEAD = (
     "version: 1\nrooms: {hall: {}}\nsources:\n  sim:\n    type: simulated\n    room: hall\n  "
@@ -233,6 +236,21 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     simulation.order(FlyCommand(0, "lift", (1.0,)))
     simulation.advance(5 * 960)
     assert simulation.batch().states()[0, 5] == pytest.approx(0.5, abs=1e-3)
+
+
+class Sled(KinematicBody):
+    mass_kg = 3.0
+
+
+class Sledge(Sled):
+    inertia_kgm2 = (0.1, 0.2, 0.3)
+
+
+def test_contacts_take_mass_and_inertia_of_a_third_partys_model() -> None:
+    ball = collider_of(Sled(), ContactConfig(radius_m=0.5))
+    assert ball.mass_kg == 3.0
+    assert ball.inertia_kgm2.tolist() == pytest.approx([0.3] * 3)  # 2/5 m r^2
+    assert collider_of(Sledge(), ContactConfig()).inertia_kgm2.tolist() == [0.1, 0.2, 0.3]
 
 
 def test_a_programs_samples_are_whole_numbers_of_steps() -> None:

@@ -6,6 +6,7 @@ Each is run, loaded or parsed, as tests/support/examples.py describes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -50,7 +51,18 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LP_NUM_THREADS", "1")
 
 
+@pytest.fixture
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page begin as a new user's shell does: an empty home, no variable of the bridge."""
+    for name in [name for name in os.environ if name.startswith("VIL_")]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+
+
 @pytest.mark.process
+@pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("page", pages_of(of("sh", "run")))
 def test_the_pages_commands_run(page: str) -> None:
     for example in of("sh", "run"):
@@ -58,6 +70,7 @@ def test_the_pages_commands_run(page: str) -> None:
             run_commands(example)
 
 
+@pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("page", pages_of(of("python", "run")))
 def test_the_pages_code_runs(page: str) -> None:
     namespace: dict[str, object] = {"__name__": Path(page).stem}
@@ -74,6 +87,7 @@ def test_what_is_not_run_parses(example: Example, tmp_path: Path) -> None:
     parse(example, tmp_path)
 
 
+@pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize(
     "example", [e for e in of("yaml") if not e.check.startswith("tests/")], ids=str
 )

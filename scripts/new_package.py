@@ -1,7 +1,7 @@
-"""Write the package of a new source: ``make new-adapter NAME=foo [DIR=path]``.
+"""Write a package that extends the bridge: ``make new-output NAME=foo [DIR=path]``.
 
-The package is a copy of ``examples/adapter`` under another name. It passes the contract suite as
-written; the lines to change are marked TODO. adapters/README.md is the guide.
+The package of a kind is a copy of its folder in ``examples`` under another name. It passes its own
+tests as written; the lines to change are marked TODO. CONTRIBUTING.md names the kinds.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TEMPLATE: Final = ROOT / "examples" / "adapter"
+TEMPLATES: Final = ROOT / "examples"
+KINDS: Final = ("adapter", "output", "vehicle")
+"""Folders of the templates."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_SUFFIXES: Final = frozenset({".py", ".toml", ".yaml"})
+_SUFFIXES: Final = frozenset({".md", ".py", ".toml", ".yaml"})
 
 
-def write(name: str, folder: Path) -> list[Path]:
-    """Write the package of source ``name`` into a new folder and return its files.
+def write(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write the package of a kind under a name into a new folder and return its files.
 
     Raises:
         ValueError: the name is not a Python name in lower case.
@@ -39,10 +41,11 @@ def write(name: str, folder: Path) -> list[Path]:
         "BRIDGE": str(ROOT),
     }
     pattern = re.compile("|".join(words))
+    template = TEMPLATES / kind
     written = []
-    for source in sorted(path for path in TEMPLATE.rglob("*") if path.suffix in _SUFFIXES):
+    for source in sorted(path for path in template.rglob("*") if path.suffix in _SUFFIXES):
         target = folder / pattern.sub(
-            lambda match: words[match[0]], str(source.relative_to(TEMPLATE))
+            lambda match: words[match[0]], str(source.relative_to(template))
         )
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(pattern.sub(lambda match: words[match[0]], source.read_text()))
@@ -55,20 +58,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", help="type of the source, such as my_system")
+    parser.add_argument("kind", choices=KINDS, help="what the package adds")
+    parser.add_argument("name", help="its name in configuration files, such as my_system")
     parser.add_argument(
         "folder", type=Path, nargs="?", help="new folder; vil-NAME next to the repository if absent"
     )
     arguments = parser.parse_args()
     folder = arguments.folder or ROOT.parent / f"vil-{arguments.name.replace('_', '-')}"
     try:
-        written = write(arguments.name, folder)
+        written = write(arguments.kind, arguments.name, folder)
     except (ValueError, FileExistsError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 2
-    todo = sum(line.count("TODO") for path in written for line in path.read_text().splitlines())
+    todo = sum(path.read_text().count("TODO") for path in written)
     sys.stdout.write(
-        f"{folder}: {len(written)} files, {todo} places marked TODO. Next: cd {folder} && pytest\n"
+        f"{folder}: {len(written)} files, {todo} places marked TODO. "
+        f"Next: . {sys.prefix}/bin/activate && cd {folder} && pytest\n"
     )
     return 0
 
