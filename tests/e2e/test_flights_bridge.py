@@ -140,7 +140,10 @@ async def test_another_flight_takes_over_at_its_time_and_a_cancelled_one_holds()
         held = place(bridge)
         await until(
             lambda: (
-                np.linalg.norm(bridge.context.for_sources.vehicles.state("quad").v_world_mps) < 0.05
+                np.linalg.norm(
+                    bridge.context.for_sources.vehicles.of("quad").state("quad").v_world_mps
+                )
+                < 0.05
             )
         )
         assert np.linalg.norm(place(bridge) - held) < 0.6
@@ -153,12 +156,12 @@ async def test_a_tracked_vehicle_gets_an_offer_and_no_command() -> None:
             "mocap", 1, None, now_ns(), ("real",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True])
         )
         bridge.context.world.ingest(frame)
-        before = bridge.context.for_sources.vehicles.state("quad").commands
+        before = bridge.context.for_sources.vehicles.of("quad").state("quad").commands
         offered = (await put(web, "real", rows)).raise_for_status().json()
         assert (offered["state"], offered["rows"], offered["flown_s"]) == ("offered", rows, 0.0)
         bridge.context.flights.step(now_ns() + 10**9)
         assert (await web.get("/api/v1/flights")).json()["real"]["state"] == "offered"
-        assert bridge.context.for_sources.vehicles.state("quad").commands == before
+        assert bridge.context.for_sources.vehicles.of("quad").state("quad").commands == before
         assert (await web.delete("/api/v1/flights/real")).json()["state"] == "cancelled"
 
 

@@ -78,9 +78,11 @@ async def commanded() -> AsyncIterator[Rig]:
     async with running(build(_CONFIG % url)) as bridge:
         vehicles = bridge.context.for_sources.vehicles
         output = bridge.context.outputs.outputs["lcm"][0]
-        await until(lambda: "quad" in vehicles.names() and vehicles.state("quad").steps > 0)
+        await until(
+            lambda: "quad" in vehicles.names() and vehicles.of("quad").state("quad").steps > 0
+        )
         await until(lambda: str(output.status.state) == "running")
-        yield Rig(lambda: vehicles.state("quad"), output.status, sender)
+        yield Rig(lambda: vehicles.of("quad").state("quad"), output.status, sender)
 
 
 def velocity(

@@ -98,8 +98,8 @@ async def test_two_simulated_vehicles_race_and_start_again(
         assert race is not None
         await until(lambda: {one.phase for one in race.standings()} == {"ready"}, 100.0)
         for name, speed_mps in (("one", 2.0), ("other", 1.0)):
-            vehicles.command(
-                VehicleCommand(name, "fly", "twist", [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0])
+            vehicles.send(
+                name, VehicleCommand("fly", "twist", [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0])
             )
         await until(lambda: {one.phase for one in race.standings()} == {"finished"}, 100.0)
         seen = (await web.get("/api/v1/race")).raise_for_status().json()
@@ -163,9 +163,9 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
         race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: race.standing("one").phase == "racing", 100.0)
-        vehicles.command(VehicleCommand("one", "fly", "velocity", [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
-        await until(lambda: vehicles.state("one").p_world_m[0] > 2.3, 100.0)
-        vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, 0.0, -2.0, 0.0, 0.0, 1.0]))
+        vehicles.send("one", VehicleCommand("fly", "velocity", [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
+        await until(lambda: vehicles.of("one").state("one").p_world_m[0] > 2.3, 100.0)
+        vehicles.send("one", VehicleCommand("fly", "velocity", [0.0, 0.0, -2.0, 0.0, 0.0, 1.0]))
         await until(lambda: race.standing("one").phase == "collision", 100.0)
         ended, splits_s = race.standing("one").ended, race.standing("one").splits_s
     assert ended is not None
@@ -217,8 +217,8 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
                 await until(lambda: watch("ready"), 100.0)
                 for speed_mps in (2.0, -2.0, 2.0):  # through A, back over it, and through it again
                     values = [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0]
-                    bridge.context.for_sources.vehicles.command(
-                        VehicleCommand("one", "fly", "twist", values)
+                    bridge.context.for_sources.vehicles.send(
+                        "one", VehicleCommand("fly", "twist", values)
                     )
                     await until(partial(watch, "", 3.0 if speed_mps > 0.0 else 1.0, speed_mps))
                 await until(lambda: watch("finished"), 100.0)
@@ -231,7 +231,7 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
 
 
 def x_of(bridge: Bridge) -> float:
-    return float(bridge.context.for_sources.vehicles.state("one").p_world_m[0])
+    return float(bridge.context.for_sources.vehicles.of("one").state("one").p_world_m[0])
 
 
 def check_races(seen: list[Frame], splits_s: dict[int, float]) -> None:
@@ -280,13 +280,13 @@ async def test_landing_and_taking_off_are_no_collisions_and_a_fall_is_one(tmp_pa
         await until(lambda: race.standing("drone").phase == "racing", 100.0)
 
         async def fly(up_mps: float, ends: Callable[[], bool]) -> None:
-            vehicles.command(VehicleCommand("drone", "fly", "velocity", [0.0, 0.0, up_mps, 0.0]))
+            vehicles.send("drone", VehicleCommand("fly", "velocity", [0.0, 0.0, up_mps, 0.0]))
             await until(ends)
 
-        await fly(-0.5, lambda: vehicles.state("drone").collisions > 0)
-        await fly(1.0, lambda: vehicles.state("drone").p_world_m[2] > 4.0)
+        await fly(-0.5, lambda: vehicles.of("drone").state("drone").collisions > 0)
+        await fly(1.0, lambda: vehicles.of("drone").state("drone").p_world_m[2] > 4.0)
         assert race.standing("drone").collisions == 0
-        vehicles.command(VehicleCommand("drone", "disarm"))
+        vehicles.send("drone", VehicleCommand("disarm"))
         await until(lambda: race.standing("drone").collisions == 1)
 
 
@@ -334,7 +334,7 @@ def _choose_and_fly(bridge: Bridge) -> None:
     )
     assert scene.course.bounds_m is not None and len(scene.gates) == 6
     for name, aside_m in (("one", 0.5), ("other", -0.5)):  # around (-4, -9, 1.5) in the world
-        assert vehicles.state(name).p_world_m == pytest.approx(
+        assert vehicles.of(name).state(name).p_world_m == pytest.approx(
             (-9.0 + aside_m, 14.0, 1.5), abs=0.05
         )
     things = {one.name: one for one in bridge.context.world.scene(0).actors}
@@ -345,7 +345,7 @@ def _choose_and_fly(bridge: Bridge) -> None:
     assert (race.racers["one"].pilot, race.racers["one"].due) == ("Ada", 0)
     wait_until(lambda: api.get_race().racers["one"].state != "waiting", 100.0)
     # Along the world's x.
-    vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, -2.0, 0.0, 0.0]))
+    vehicles.send("one", VehicleCommand("fly", "velocity", [0.0, -2.0, 0.0, 0.0]))
     wait_until(api.get_race_results, 100.0)
     (result,) = api.get_race_results()
     assert (result.pilot, result.course, result.outcome, result.laps) == (

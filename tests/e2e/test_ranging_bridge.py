@@ -61,13 +61,16 @@ async def test_rays_meet_the_scene_and_other_vehicles_and_go_everywhere(tmp_path
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
         bus = bridge.context.for_sources.vehicles
         await until(
-            lambda: "drone" in bus.names() and {"around", "ring"} <= bus.readings("drone").keys(),
+            lambda: (
+                "drone" in bus.names()
+                and {"around", "ring"} <= bus.of("drone").readings("drone").keys()
+            ),
             LOAD_S,
         )
         # The other vehicle is in the world from its first pose on.
-        await until(lambda: near_other(bus.readings("drone")["around"]), LOAD_S)
+        await until(lambda: near_other(bus.of("drone").readings("drone")["around"]), LOAD_S)
         answer = (await web.get("/api/v1/vehicles/drone/sensors")).json()
-        ring = bus.readings("drone")["ring"]
+        ring = bus.of("drone").readings("drone")["ring"]
     around = answer["distance"]["around"]
     assert around["ranges_m"] == pytest.approx([2.5, around["ranges_m"][1], 30.0, 5.0], abs=1e-3)
     assert (

@@ -121,7 +121,7 @@ class Rig:
         self.status = bridge.context.outputs.outputs["ros"][0].status
 
     def state(self) -> VehicleState:
-        return self.vehicles.state("quad")
+        return self.vehicles.of("quad").state("quad")
 
     async def repeat(self, send: Callable[[], None], until_: Callable[[], bool]) -> None:
         """Send 50 times a second until something is so."""

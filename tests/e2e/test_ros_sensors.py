@@ -242,7 +242,10 @@ async def test_a_simulated_vehicles_sensors_leave_its_bridge() -> None:
             def is_enough() -> bool:
                 if "quad" in vehicles.names():
                     seen.update(
-                        {(name, utc_ns(r.t_ns)): r for name, r in vehicles.readings("quad").items()}
+                        {
+                            (name, utc_ns(r.t_ns)): r
+                            for name, r in vehicles.of("quad").readings("quad").items()
+                        }
                     )
                 return len(seen) >= 50
 

@@ -76,7 +76,7 @@ def written(
 
 
 def drone(bridge: Bridge) -> VehicleState:
-    return bridge.context.for_sources.vehicles.state("drone")
+    return bridge.context.for_sources.vehicles.of("drone").state("drone")
 
 
 async def flying(bridge: Bridge) -> None:
@@ -227,8 +227,8 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
             emitted = bridge.context.world
 
             def look() -> bool:
-                bridge.context.for_sources.vehicles.command(
-                    VehicleCommand("drone", mode="velocity", values=[1.5, 0.0, 0.0, 0.0])
+                bridge.context.for_sources.vehicles.send(
+                    "drone", VehicleCommand(mode="velocity", values=[1.5, 0.0, 0.0, 0.0])
                 )
                 newest = emitted.newest("drone")
                 assert newest is not None
@@ -255,8 +255,8 @@ async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back() -> None:
 
     async with drawn_bridge(written("", CAMERA), draw) as bridge:
         await flying(bridge)
-        bridge.context.for_sources.vehicles.command(
-            VehicleCommand("drone", mode="velocity", values=[0.0, 1.5, 0.0, 0.0])
+        bridge.context.for_sources.vehicles.send(
+            "drone", VehicleCommand(mode="velocity", values=[0.0, 1.5, 0.0, 0.0])
         )
         await until(lambda: drone(bridge).collisions)
         await until(lambda: not drone(bridge).armed)

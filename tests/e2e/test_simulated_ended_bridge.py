@@ -61,7 +61,7 @@ async def test_one_vehicle_ends_and_the_source_flies_on(
             }
             assert np.isfinite(frame.p_m).all() and np.isfinite(frame.q_xyzw).all()
             assert received.status.state is ComponentState.RUNNING
-            simulated.handler.command(VehicleCommand("one", "reset"))
+            simulated.handler.handle("one", VehicleCommand("reset"))
             await until(lambda: not received.status.facts["ended"], LOAD_S)
             assert (await received.more_frames(2, LOAD_S))[-1].tracked.all()
     lines = [record.getMessage() for record in caplog.records]
@@ -81,6 +81,6 @@ async def test_a_motion_capture_room_tracks_a_vehicle_that_has_ended_no_more() -
         )
         await until(lambda: "ended" in received.status.facts, LOAD_S)
         assert (await received.more_frames(1, LOAD_S))[-1].tracked.tolist() == [False, True]
-        simulated.handler.command(VehicleCommand("one", "reset"))
+        simulated.handler.handle("one", VehicleCommand("reset"))
         await until(lambda: not received.status.facts["ended"], LOAD_S)
         assert (await received.more_frames(2, LOAD_S))[-1].tracked.all()

@@ -24,7 +24,12 @@ from vil_bridge.core.bridge_time import bridge_clock, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleCommandBus
+from vil_bridge.interfaces.vehicle_commands import (
+    CancelCommand,
+    MoveCommand,
+    VehicleCommand,
+    VehicleCommandBus,
+)
 from vil_bridge.interfaces.vehicle_moves import (
     MOST_POINTS,
     HoverMove,
@@ -77,7 +82,7 @@ class Ends:
             self.threads.add(threading.get_ident())
             ends.append(end)
 
-        self.vehicles.move(subject, move, ended)
+        self.vehicles.send(subject, MoveCommand(move, ended))
         self.reported.append(ends)
         return ends
 
@@ -102,7 +107,7 @@ def flown_up_to(vehicles: VehicleCommandBus, t_ns: int) -> bool:
 
     The last of them are not reported where time stands.
     """
-    return now_ns() >= t_ns and vehicles.state("drone").t_ns > t_ns - POSE_NS
+    return now_ns() >= t_ns and vehicles.of("drone").state("drone").t_ns > t_ns - POSE_NS
 
 
 @BOTH
@@ -112,7 +117,7 @@ async def test_each_move_ends_once_in_the_loops_thread(process: bool) -> None:
             vehicles = received.context.vehicles
             took_off = await moves.fly(TakeoffMove(20.0))
             assert took_off == MoveEnd(reached=True)
-            state = vehicles.state("drone")
+            state = vehicles.of("drone").state("drone")
             assert (state.pilot, state.landed) == ("move", False)
             assert 1.5 < state.p_world_m[2] < 2.1
             assert [rotor.torque_nm > 0.0 for rotor in state.rotors] == [False, False, True, True]
@@ -129,14 +134,12 @@ async def test_each_move_ends_once_in_the_loops_thread(process: bool) -> None:
             overtaken = moves.start(AWAY)
             assert await moves.fly(VelocityMove((0.0, 0.0, 0.0), 0.5)) == MoveEnd(reached=True)
             assert overtaken == [MoveEnd(reached=False)]
-            position = VehicleCommand(
-                "drone", mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0)
-            )
+            position = VehicleCommand(mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0))
             orders: tuple[Callable[[], None], ...] = (
-                lambda: vehicles.cancel("drone"),
-                lambda: vehicles.command(position),
-                lambda: vehicles.place(VehiclePlacement("drone", (0.0, 0.0, 2.0), LEVEL)),
-                lambda: vehicles.command(VehicleCommand("drone", "reset")),
+                lambda: vehicles.send("drone", CancelCommand()),
+                lambda: vehicles.send("drone", position),
+                lambda: vehicles.send("drone", VehiclePlacement((0.0, 0.0, 2.0), LEVEL)),
+                lambda: vehicles.send("drone", VehicleCommand("reset")),
             )
             for order in orders:
                 interrupted = moves.start(AWAY)
@@ -160,7 +163,7 @@ async def test_a_paused_world_keeps_what_is_left_of_a_move(process: bool) -> Non
             clock.run(0.0)
             t_ns = now_ns()
             await until(lambda: flown_up_to(vehicles, t_ns))
-            began_ns = vehicles.state("drone").t_ns
+            began_ns = vehicles.of("drone").state("drone").t_ns
             ends = moves.start(VelocityMove((0.0, 0.0, 1.0), 2.0))
             clock.run(10.0, 1900 * NS_PER_MS)
             await until(lambda: flown_up_to(vehicles, t_ns + 1900 * NS_PER_MS))
@@ -169,7 +172,7 @@ async def test_a_paused_world_keeps_what_is_left_of_a_move(process: bool) -> Non
             clock.run(10.0, 300 * NS_PER_MS)
             await until(lambda: ends)
             assert ends == [MoveEnd(reached=True)]
-            took_s = (vehicles.state("drone").t_ns - began_ns) / NS_PER_S
+            took_s = (vehicles.of("drone").state("drone").t_ns - began_ns) / NS_PER_S
             assert 2.0 <= took_s < 2.25, "the clock stands after 2.2 s"
 
 
@@ -180,19 +183,18 @@ async def test_in_a_paused_world_orders_are_answered_and_seen(process: bool) -> 
             vehicles = received.context.vehicles
             bridge_clock().run(0.0)
             ends = moves.start(AWAY)
-            vehicles.cancel("drone")
+            vehicles.send("drone", CancelCommand())
             await until(lambda: ends)
-            vehicles.place(VehiclePlacement("drone", (1.0, 1.0, 1.0), LEVEL))
+            vehicles.send("drone", VehiclePlacement((1.0, 1.0, 1.0), LEVEL))
             await received.until(lambda: received.frames[-1].p_m[0].tolist() == [1.0, 1.0, 1.0])
             frames = len(received.frames)
             turned = (0.0, 0.0, math.sin(0.5), math.cos(0.5))
-            vehicles.place(
-                VehiclePlacement(
-                    "drone", (3.0, -2.0, 5.0), turned, (0.5, 0.0, 0.0), (0.0, 0.0, 0.1)
-                )
+            vehicles.send(
+                "drone",
+                VehiclePlacement((3.0, -2.0, 5.0), turned, (0.5, 0.0, 0.0), (0.0, 0.0, 0.1)),
             )
-            await until(lambda: vehicles.state("drone").p_world_m == (3.0, -2.0, 5.0))
-            state = vehicles.state("drone")
+            await until(lambda: vehicles.of("drone").state("drone").p_world_m == (3.0, -2.0, 5.0))
+            state = vehicles.of("drone").state("drone")
             np.testing.assert_allclose(state.q_world_body, turned)
             assert (state.v_world_mps, state.w_body_radps) == ((0.5, 0.0, 0.0), (0.0, 0.0, 0.1))
             await received.until(lambda: len(received.frames) > frames)
@@ -202,8 +204,8 @@ async def test_in_a_paused_world_orders_are_answered_and_seen(process: bool) -> 
             reset = received.resets[-1]
             assert (reset.subjects, reset.clock) == (("drone",), False)
             assert received.events.index(reset) < received.events.index(frame)
-            vehicles.command(VehicleCommand("drone", "disarm"))
-            await until(lambda: not vehicles.state("drone").armed)
+            vehicles.send("drone", VehicleCommand("disarm"))
+            await until(lambda: not vehicles.of("drone").state("drone").armed)
 
 
 @BOTH
@@ -212,18 +214,18 @@ async def test_a_collision_is_latched_until_it_is_read(process: bool) -> None:
         async with standing(process) as (received, _):
             vehicles = received.context.vehicles
             await received.more_frames(3)
-            vehicles.collision("drone", clear=True)
-            vehicles.place(VehiclePlacement("drone", (1.0, 2.0, -3.0), LEVEL, sweep=True))
-            await until(lambda: vehicles.collision("drone", clear=False))
-            hit = vehicles.collision("drone", clear=True)
+            vehicles.of("drone").collision("drone", clear=True)
+            vehicles.send("drone", VehiclePlacement((1.0, 2.0, -3.0), LEVEL, sweep=True))
+            await until(lambda: vehicles.of("drone").collision("drone", clear=False))
+            hit = vehicles.of("drone").collision("drone", clear=True)
             assert hit is not None
             assert hit.normal_world == (0.0, 0.0, 1.0)
             assert hit.point_world_m[2] == hit.p_world_m[2] == pytest.approx(0.0, abs=1e-6)
             assert hit.depth_m == 0.0
             assert abs(hit.t_ns - now_ns()) < 60 * NS_PER_S
-            assert vehicles.collision("car", clear=False) is None
+            assert vehicles.of("car").collision("car", clear=False) is None
             with pytest.raises(KeyError):
-                vehicles.collision("ship", clear=True)
+                vehicles.of("ship").collision("ship", clear=True)
 
 
 @BOTH
@@ -261,22 +263,22 @@ async def test_what_cannot_be_flown_is_refused_in_words(process: bool) -> None:
             with pytest.raises(ValueRefused, match=words):
                 moves.start(move, subject)
         for placement, words in (
-            (VehiclePlacement("drone", (math.nan, 0.0, 0.0), LEVEL), "p_world_m must be from "),
+            (VehiclePlacement((math.nan, 0.0, 0.0), LEVEL), "p_world_m must be from "),
             (
-                VehiclePlacement("drone", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-9)),
+                VehiclePlacement((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-9)),
                 "q_world_body must not be zero",
             ),
             (
-                VehiclePlacement("drone", (0.0, 0.0, 0.0), LEVEL, (1e300, 0.0, 0.0)),
+                VehiclePlacement((0.0, 0.0, 0.0), LEVEL, (1e300, 0.0, 0.0)),
                 "v_world_mps must be from -1000 to",
             ),
         ):
             with pytest.raises(ValueRefused, match=words):
-                vehicles.place(placement)
+                vehicles.send("drone", placement)
         with pytest.raises(KeyError):
             moves.start(AWAY, "ship")
         ends = moves.start(PathMove(long, 1.0, 1.0))
-        vehicles.cancel("drone")
+        vehicles.send("drone", CancelCommand())
         await until(lambda: ends)
         assert ends == [MoveEnd(reached=False)]
 
@@ -306,13 +308,14 @@ async def test_a_bridge_flies_moves_in_its_time_and_sees_placements_at_once(rate
     async with running(CONFIG % rate) as bridge:
         vehicles = bridge.context.for_sources.vehicles
         await until(
-            lambda: "drone" in vehicles.names() and vehicles.state("drone").steps > 10, LOAD_S
+            lambda: "drone" in vehicles.names() and vehicles.of("drone").state("drone").steps > 10,
+            LOAD_S,
         )
         moves, simulation = Ends(vehicles), bridge.context.simulation
         simulation.set_pace(paused=True)
         t_ns = now_ns()
         await until(lambda: flown_up_to(vehicles, t_ns))
-        began_ns = vehicles.state("drone").t_ns
+        began_ns = vehicles.of("drone").state("drone").t_ns
         ends = moves.start(VelocityMove((0.0, 0.0, 1.0), 1.5))
         simulation.step(1400 * NS_PER_MS)
         await until(lambda: flown_up_to(vehicles, t_ns + 1400 * NS_PER_MS))
@@ -320,12 +323,14 @@ async def test_a_bridge_flies_moves_in_its_time_and_sees_placements_at_once(rate
         simulation.step(300 * NS_PER_MS)
         await until(lambda: ends)
         assert ends == [MoveEnd(reached=True)]
-        state = vehicles.state("drone")
+        state = vehicles.of("drone").state("drone")
         assert 1.5 <= (state.t_ns - began_ns) / NS_PER_S < 1.75
         assert state.p_world_m[2] > 0.8
         simulation.set_pace(paused=False)
-        vehicles.place(VehiclePlacement("drone", (5.0, 6.0, 7.0), LEVEL))
-        await until(lambda: vehicles.state("drone").p_world_m[0] == pytest.approx(5.0, abs=0.1))
+        vehicles.send("drone", VehiclePlacement((5.0, 6.0, 7.0), LEVEL))
+        await until(
+            lambda: vehicles.of("drone").state("drone").p_world_m[0] == pytest.approx(5.0, abs=0.1)
+        )
         newest = bridge.context.world.newest("drone")
         assert newest is not None
         np.testing.assert_allclose(newest[0].p_m, [5.0, 6.0, 7.0], atol=0.5)
@@ -337,6 +342,8 @@ async def test_the_pages_moves_work(capsys: pytest.CaptureFixture[str]) -> None:
     async with standing(process=False) as (received, _):
         vehicles = received.context.vehicles
         exec(compile(code, "simulated.md", "exec"), {"vehicles": vehicles})
-        await until(lambda: vehicles.state("drone").p_world_m[2] == pytest.approx(3.0, abs=0.5))
+        await until(
+            lambda: vehicles.of("drone").state("drone").p_world_m[2] == pytest.approx(3.0, abs=0.5)
+        )
         await asyncio.sleep(0)
     assert "False" in capsys.readouterr().out

@@ -52,17 +52,19 @@ async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_c
     with simulated_time(0.0):
         async with receiving(source(process=process)) as received:
             await received.until(lambda: received.status.state is ComponentState.RUNNING, LOAD_S)
-            state = received.context.vehicles.state("drone")
+            state = received.context.vehicles.of("drone").state("drone")
             assert (state.steps, state.armed, state.p_world_m) == (0, True, (0.0, 0.0, 1.0))
-            received.context.vehicles.command(
-                VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0])
+            received.context.vehicles.send(
+                "drone", VehicleCommand(mode="position", values=[0.0, 0.0, 2.0, 0.0])
             )
             bridge_clock().run(1.0, 100_000_000)
             bridge_clock().run(1.0, 150_000_000)  # behind the one that is under way
-            await received.until(lambda: received.context.vehicles.state("drone").steps >= 240)
+            await received.until(
+                lambda: received.context.vehicles.of("drone").state("drone").steps >= 240
+            )
             assert (
-                received.context.vehicles.state("drone").steps,
-                received.context.vehicles.state("drone").mode,
+                received.context.vehicles.of("drone").state("drone").steps,
+                received.context.vehicles.of("drone").state("drone").mode,
             ) == (
                 240,
                 "position",
@@ -94,7 +96,9 @@ async def test_steps_follow_the_newest_of_two_changes_of_the_clock(
             clock.run(1.0, 150_000_000)
             overtaken.set()
             first.join()
-            await received.until(lambda: received.context.vehicles.state("drone").steps >= 240)
+            await received.until(
+                lambda: received.context.vehicles.of("drone").state("drone").steps >= 240
+            )
 
 
 @pytest.mark.parametrize("rate_hz", [200.0, 1.0])
@@ -120,6 +124,6 @@ async def test_a_process_that_is_stopped_is_told_and_flies_on() -> None:
             os.kill(child, signal.SIGCONT)
         await received.until(lambda: received.status.counters["late"] > 960)
         assert received.status.state is ComponentState.RUNNING
-        assert received.context.vehicles.state("drone").p_world_m == pytest.approx(
+        assert received.context.vehicles.of("drone").state("drone").p_world_m == pytest.approx(
             (0.0, 0.0, 1.0), abs=0.01
         )

@@ -130,40 +130,42 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
             await received.more_frames(1, LOAD_S)
         assert received.context.vehicles.names() == ["drone"]
         values: dict[str, float | list[float]] = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
-        received.context.vehicles.command(VehicleCommand("drone", mode="velocity", values=values))
-        await received.until(lambda: received.context.vehicles.state("drone").v_world_mps[2] > 0.8)
-        state = received.context.vehicles.state("drone")
+        received.context.vehicles.send("drone", VehicleCommand(mode="velocity", values=values))
+        await received.until(
+            lambda: received.context.vehicles.of("drone").state("drone").v_world_mps[2] > 0.8
+        )
+        state = received.context.vehicles.of("drone").state("drone")
         assert (state.mode, state.pilot, state.commands, state.armed) == (
             "velocity",
             "command",
             1,
             True,
         )
-        received.context.vehicles.command(VehicleCommand("drone", "disarm"))
-        await received.until(lambda: not received.context.vehicles.state("drone").armed)
-        received.context.vehicles.command(VehicleCommand("drone", "reset"))
-        await received.until(lambda: received.context.vehicles.state("drone").armed)
+        received.context.vehicles.send("drone", VehicleCommand("disarm"))
+        await received.until(lambda: not received.context.vehicles.of("drone").state("drone").armed)
+        received.context.vehicles.send("drone", VehicleCommand("reset"))
+        await received.until(lambda: received.context.vehicles.of("drone").state("drone").armed)
         for wrong, reason in (
             (
-                VehicleCommand("drone", mode="sideways"),
+                VehicleCommand(mode="sideways"),
                 "has no mode 'sideways'; known: motor_speeds, rates",
             ),
             (
-                VehicleCommand("drone", mode="velocity", values=[1.0]),
+                VehicleCommand(mode="velocity", values=[1.0]),
                 r"takes v_world_mps \(3, m/s\), yaw_radps .* got 1 n",
             ),
-            (VehicleCommand("drone", mode="velocity", values={"v": 1.0}), "got v"),
+            (VehicleCommand(mode="velocity", values={"v": 1.0}), "got v"),
             (
-                VehicleCommand("drone", mode="velocity", values={**values, "v_world_mps": 1.0}),
+                VehicleCommand(mode="velocity", values={**values, "v_world_mps": 1.0}),
                 "has 3 numbers",
             ),
             (
-                VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4),
+                VehicleCommand(mode="velocity", values=[float("nan")] * 4),
                 "must be from -1000 to 1000 m/s",
             ),
         ):
             with pytest.raises(ValueError, match=reason):
-                received.context.vehicles.command(wrong)
+                received.context.vehicles.send("drone", wrong)
     assert received.context.vehicles.names() == []
     assert [(reset.source, reset.subjects) for reset in received.resets] == [
         ("sim", ("drone",)),
@@ -200,7 +202,7 @@ async def test_an_added_vehicle_flies_while_time_stands_and_passes(process: bool
             bridge_clock().run(0.0)
             bus = received.context.vehicles
             bus.add("sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]})
-            await until(lambda: bus.state("second").mode)
+            await until(lambda: bus.of("second").state("second").mode)
             assert received.frames[-1].subjects[-1] == "second"
             assert received.resets[-1].subjects == ("second",)
             bridge_clock().run(1.0)

@@ -46,7 +46,9 @@ async def step(bridge: Bridge) -> None:
         bridge.context.simulation.clock.now_ns() + PERIOD_NS,
     )
     bridge.context.simulation.step(PERIOD_NS)
-    await until(lambda: all(vehicles.has_reached(name, end_ns) for name in vehicles.names()))
+    await until(
+        lambda: all(vehicles.of(name).has_reached(name, end_ns) for name in vehicles.names())
+    )
     await asyncio.sleep(PERIOD_NS / NS_PER_S)
 
 
@@ -55,19 +57,21 @@ async def test_each_bounces_once_and_names_the_other() -> None:
     async with running(CONFIG) as bridge:
         vehicles = bridge.context.for_sources.vehicles
         await until(lambda: vehicles.names() == ["first", "second"], LOAD_S)
-        await until(lambda: all(vehicles.state(name).mode for name in vehicles.names()))
-        vehicles.place(
-            VehiclePlacement("first", (9.0, 0.0, 500.0), LEVEL, v_world_mps=(4.0, 0.0, 0.0))
+        await until(lambda: all(vehicles.of(name).state(name).mode for name in vehicles.names()))
+        vehicles.send(
+            "first", VehiclePlacement((9.0, 0.0, 500.0), LEVEL, v_world_mps=(4.0, 0.0, 0.0))
         )
-        vehicles.place(
-            VehiclePlacement("second", (0.0, -1.0, 500.0), LEVEL, v_world_mps=(0.0, 4.0, 0.0))
+        vehicles.send(
+            "second", VehiclePlacement((0.0, -1.0, 500.0), LEVEL, v_world_mps=(0.0, 4.0, 0.0))
         )
-        await until(lambda: all(vehicles.state(name).placements for name in vehicles.names()))
+        await until(
+            lambda: all(vehicles.of(name).state(name).placements for name in vehicles.names())
+        )
         for _ in range(40):
             await step(bridge)
-        hits = [vehicles.collision(name, clear=False) for name in ("first", "second")]
+        hits = [vehicles.of(name).collision(name, clear=False) for name in ("first", "second")]
         assert [hit.other for hit in hits if hit is not None] == ["second", "first"]
-        first, second = vehicles.state("first"), vehicles.state("second")
+        first, second = vehicles.of("first").state("first"), vehicles.of("second").state("second")
         assert (first.collisions, second.collisions) == (1, 1)
         assert first.v_world_mps[0] == pytest.approx(-2.0, abs=0.1)
         assert second.v_world_mps[1] == pytest.approx(-2.0, abs=0.1)

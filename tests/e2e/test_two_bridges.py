@@ -58,7 +58,7 @@ def vehicles(bridge: Bridge) -> VehicleCommandBus:
 
 
 def drone(bridge: Bridge) -> VehicleState:
-    return vehicles(bridge).state("drone")
+    return vehicles(bridge).of("drone").state("drone")
 
 
 async def test_a_command_moves_the_vehicle_of_its_own_bridge_only() -> None:

@@ -80,7 +80,7 @@ async def flying(model: str) -> AsyncIterator[Flown]:
     )
     with bus.serving("sim", handler.subjects, handler):
         made = Flown(vehicles, handler, simulation, orders)
-        await made.advance(lambda: bool(bus.state("d").mode))
+        await made.advance(lambda: bool(bus.of("d").state("d").mode))
         yield made
         handler.end()
 

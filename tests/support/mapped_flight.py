@@ -80,14 +80,14 @@ async def mapping(config: str = CONFIG) -> AsyncIterator[tuple[Bridge, Camera]]:
 
 
 def state(bridge: Bridge) -> VehicleState:
-    return bridge.context.for_sources.vehicles.state("drone")
+    return bridge.context.for_sources.vehicles.of("drone").state("drone")
 
 
 async def fly(bridge: Bridge, stations: Sequence[tuple[float, float, float, float]]) -> None:
     """Fly to positions and headings, one after the other."""
     for x, y, z, yaw in stations:
-        bridge.context.for_sources.vehicles.command(
-            VehicleCommand("drone", mode="position", values=[x, y, z, yaw])
+        bridge.context.for_sources.vehicles.send(
+            "drone", VehicleCommand(mode="position", values=[x, y, z, yaw])
         )
 
         def arrived(goal: tuple[float, float, float] = (x, y, z), yaw: float = yaw) -> bool:

@@ -47,8 +47,9 @@ def make_race(
         if subject is None:
             return None
         try:
-            state = vehicles.state(subject)
-            newest = vehicles.collision(subject, clear=False)
+            simulator = vehicles.of(subject)
+            state = simulator.state(subject)
+            newest = simulator.collision(subject, clear=False)
         except KeyError:
             return None
         if newest is None:
@@ -74,7 +75,7 @@ def simulated_racer(config: BridgeConfig, vehicles: VehicleCommandBus, actor: st
     source = config.actors[actor].source
     subject = config.actors[actor].subject
     try:
-        return subject if vehicles.state(subject).source == source else None
+        return subject if vehicles.of(subject).state(subject).source == source else None
     except KeyError:
         return None
 

@@ -132,11 +132,12 @@ class RaceSetup:
             place = course.start @ Transform.of((0.0, aside_m, 0.0), (0.0, 0.0, 0.0, 1.0))
             room = config.rooms[getattr(config.sources[config.actors[actor].source], "room", "")]
             place = room.T_world_room.transform().inverse() @ place
-            before = vehicles.state(subject).placements
+            before = vehicles.of(subject).state(subject).placements
             # Armed, without a pilot's last command.
-            vehicles.command(VehicleCommand(subject, "reset"))
-            vehicles.place(
-                VehiclePlacement(subject, tuple(place.p_m.tolist()), tuple(place.q_xyzw.tolist()))
+            vehicles.send(subject, VehicleCommand("reset"))
+            vehicles.send(
+                subject,
+                VehiclePlacement(tuple(place.p_m.tolist()), tuple(place.q_xyzw.tolist())),
             )
             after_ns = max(after_ns, self._await_placement(subject, before + 2))
         return after_ns
@@ -144,7 +145,7 @@ class RaceSetup:
     def _await_placement(self, subject: str, placements: int) -> int:
         vehicles = self._context.for_sources.vehicles
         until_s = time.monotonic() + _PATIENCE_S
-        while (state := vehicles.state(subject)).placements < placements:
+        while (state := vehicles.of(subject).state(subject)).placements < placements:
             if time.monotonic() > until_s:
                 raise ValueError(
                     f"vehicle {subject!r} does not reach the start: its source simulates "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,26 +18,33 @@ class _StateRequest(msgspec.Struct, forbid_unknown_fields=True):
     subject: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CommandRequest(VehicleCommand):
+    subject: str
+
+
 def vehicle_commands(vehicles: VehicleCommandBus) -> Mapping[str, CommandHandler]:
     """Return the handlers of ``vehicle_command``, ``vehicle_state`` and ``vehicles`` for one
     bridge's vehicles.
     """
 
     def command(args: dict[str, Any]) -> None:
-        asked = _converted(args, VehicleCommand)
-        unknown = sorted(args.keys() - set(VehicleCommand.__dataclass_fields__))
+        asked = _converted(args, _CommandRequest)
+        known = ("subject", *VehicleCommand.__dataclass_fields__)
+        unknown = sorted(args.keys() - set(known))
         if unknown:
-            known = ", ".join(VehicleCommand.__dataclass_fields__)
-            raise ValueError(f"a command has no {unknown[0]!r}; known: {known}")
+            raise ValueError(f"a command has no {unknown[0]!r}; known: {', '.join(known)}")
         try:
-            vehicles.command(asked)
+            vehicles.send(
+                asked.subject, VehicleCommand(asked.action, asked.mode, asked.values, asked.t_ns)
+            )
         except KeyError:
             raise _unknown(asked.subject, vehicles) from None
 
     def state(args: dict[str, Any]) -> Any:
         subject = _converted(args, _StateRequest).subject
         try:
-            return msgspec.to_builtins(vehicles.state(subject))
+            return msgspec.to_builtins(vehicles.of(subject).state(subject))
         except KeyError:
             raise _unknown(subject, vehicles) from None
 

@@ -109,9 +109,7 @@ def command_of(state: VehicleState, setpoint: Setpoint, T_world_room: Transform)
         fields = [field.name for field in state.modes.get(mode, ())]
         if fields and all(name in values for name in fields):
             t_ns = setpoint.t_ns if isinstance(setpoint, ReferenceSetpoint) else None
-            return VehicleCommand(
-                state.subject, "fly", mode, {name: values[name] for name in fields}, t_ns
-            )
+            return VehicleCommand("fly", mode, {name: values[name] for name in fields}, t_ns)
     known = ", ".join(state.modes) or "none"
     raise ValueRefused(
         f"{state.subject} has no mode {' or '.join(modes)} that holds this set-point; its "

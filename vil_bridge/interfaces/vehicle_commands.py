@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable, ValueRefused
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
+from vil_bridge.core.sensor_readings import SensorKind, SensorReading
 from vil_bridge.interfaces.solid_world import MovingBody, SceneEdit, VehicleBodies
 from vil_bridge.interfaces.vehicle_moves import (
     Loop,
@@ -34,20 +34,72 @@ Action = Literal["fly", "arm", "disarm", "reset"]
 
 @dataclass(frozen=True, slots=True)
 class VehicleCommand:
-    """Command of a pilot to one vehicle.
+    """Command of a pilot.
 
     Attributes:
-        subject: the vehicle. action: ``fly`` = the values; ``reset`` = back to its start, armed.
+        action: ``fly`` = the values; ``reset`` = back to its start, armed.
         mode: of the values, one of :attr:`VehicleState.modes`; empty = the one in use.
         values: in the mode's order, or by its fields' names.
         t_ns: bridge time from which it holds; None = now.
     """
 
-    subject: str
     action: Action = "fly"
     mode: str = ""
     values: Sequence[float] | Mapping[str, float | Sequence[float]] = ()
     t_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCommand:
+    """Start of a move; the running one of that vehicle ends with ``reached`` False.
+
+    It takes simulated time: a paused world stops it.
+
+    Attributes:
+        ended: called once, from the loop's thread: when the move ended, was refused, was overtaken
+            by another order, or the source ended.
+    """
+
+    move: Move
+    ended: Callable[[MoveEnd], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCommand:
+    """End of the running move, if any: in flight the vehicle holds its position 60 ms later."""
+
+
+@dataclass(frozen=True, slots=True)
+class GainsCommand:
+    """Other gains for a loop of the flight controller, for good: a reset leaves them."""
+
+    loop: Loop
+    gains: LoopGains
+
+
+@dataclass(frozen=True, slots=True)
+class SticksCommand:
+    """Sticks of the remote control, which manual moves follow.
+
+    Attributes:
+        sticks: None = the remote control is off.
+        until_ns: bridge time up to which they hold; None = for good.
+    """
+
+    sticks: StickPositions | None
+    until_ns: int | None = None
+
+
+AnyCommand = (
+    VehicleCommand
+    | MoveCommand
+    | CancelCommand
+    | VehiclePlacement
+    | VehicleDisturbance
+    | GainsCommand
+    | SticksCommand
+)
+"""Command to one vehicle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,66 +170,39 @@ class VehicleSimulator(Protocol):
         """Add a vehicle; see :meth:`VehicleCommandBus.add`."""
         ...
 
-    def command(self, command: VehicleCommand) -> None:
-        """Take a command for one of its vehicles.
-
-        Raises:
-            ValueRefused: the vehicle has no such mode or values; says which it has.
-            ValueError: it cannot do that now.
-        """
-        ...
-
-    def move(self, subject: str, move: Move, ended: Callable[[MoveEnd], None]) -> None:
-        """Start a move of one of its vehicles; see :meth:`VehicleCommandBus.move`."""
-        ...
-
-    def cancel(self, subject: str) -> None:
-        """End the running move of one of its vehicles."""
-        ...
-
-    def place(self, placement: VehiclePlacement) -> None:
-        """Put one of its vehicles somewhere."""
-        ...
-
-    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
-        """Set the wind, the force and the broken rotors of one of its vehicles."""
-        ...
-
-    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
-        """Set the gains of a loop of one of its vehicles' flight controllers."""
-        ...
-
-    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
-        """Set the remote control of one of its vehicles."""
+    def handle(self, subject: str, command: AnyCommand) -> None:
+        """Check a command and carry it out; see :meth:`VehicleCommandBus.send`."""
         ...
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
-        """Return the latched collision of one of its vehicles."""
+        """Return a vehicle's newest contact since the last call with ``clear``.
+
+        None = there was none.
+        """
         ...
 
     def state(self, subject: str) -> VehicleState:
-        """Return the state of one of its vehicles now."""
+        """Return a vehicle's state now."""
         ...
 
     def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
-        """Return where one of its vehicles was at an instant.
+        """Return where a vehicle was at an instant of the last seconds, in its room.
 
-        See :meth:`VehicleCommandBus.pose_at`.
+        A vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after
+        it. 512 poses are retained; before the oldest of them a vehicle is in its place, after the
+        newest one in that.
         """
         ...
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
-        """Return the newest reading of each sensor of one of its vehicles, by name."""
-        ...
+        """Return the newest reading of each sensor of a vehicle by name.
 
-    def origin(self, subject: str) -> GeoPlace:
-        """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north
-        and up there.
+        One without a reading yet is absent.
         """
         ...
 
     def has_reached(self, subject: str, t_ns: int) -> bool:
-        """Return True once the state of one of its vehicles is the last one up to an instant."""
+        """Return True once the state of a vehicle is the last one up to an instant."""
         ...
 
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
@@ -210,9 +235,15 @@ class VehicleSimulator(Protocol):
 
 
 class VehicleCommandBus:
-    """The simulated vehicles of a bridge by name; any thread."""
+    """The simulated vehicles of a bridge by name; any thread.
+
+    Commands go through :meth:`send`. A vehicle's state and sensors are asked of the simulator that
+    :meth:`of` returns.
+    """
 
     def __init__(self) -> None:
+        # Guards changes of both tables and what is read of several entries, but for their names.
+        # Simulators are called without it.
         self._lock = threading.Lock()
         self._simulators: dict[str, tuple[str, VehicleSimulator]] = {}
         self._edits: dict[tuple[str, str], SceneEdit] = {}
@@ -282,16 +313,13 @@ class VehicleCommandBus:
 
     def set_bodies(self, source: str, bodies: Sequence[MovingBody]) -> None:
         """Set the bodies that the vehicles of a source meet besides their own kind, all of them."""
-        with self._lock:
-            simulator = dict(self._simulators.values()).get(source)
+        simulator = self._by_source().get(source)
         if simulator is not None:
             simulator.set_bodies(bodies)
 
     def bodies(self) -> dict[str, VehicleBodies]:
         """Return the vehicles that collide and fly now, by source."""
-        with self._lock:
-            simulators = dict(self._simulators.values())
-        found = {source: simulator.bodies() for source, simulator in simulators.items()}
+        found = {source: simulator.bodies() for source, simulator in self._by_source().items()}
         return {source: bodies for source, bodies in found.items() if bodies is not None}
 
     def scene_edits(self) -> list[tuple[str, SceneEdit]]:
@@ -303,136 +331,20 @@ class VehicleCommandBus:
         """Return the names of all vehicles, sorted."""
         return sorted(self._simulators)
 
-    def command(self, command: VehicleCommand) -> None:
-        """Pass a command on.
+    def of(self, subject: str) -> VehicleSimulator:
+        """Return the simulator of a vehicle. Raises KeyError: no such vehicle."""
+        return self._simulators[subject][1]
 
-        Raises:
-            KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never
-                can.
-        """
-        self._simulators[command.subject][1].command(command)
-
-    def move(self, subject: str, move: Move, ended: Callable[[MoveEnd], None]) -> None:
-        """Start a move; the running one of that vehicle ends with ``reached`` False.
-
-        It takes simulated time: a paused world stops it.
-
-        Args:
-            subject: the vehicle.
-            move: checked here.
-            ended: called once, from the loop's thread: when the move ended, was refused, was
-                overtaken by another order, or the source ended.
+    def send(self, subject: str, command: AnyCommand) -> None:
+        """Send a command to a vehicle.
 
         Raises:
             KeyError: no such vehicle.
-            ValueRefused: the vehicle cannot fly moves, or a number of the move is not finite or
-                absurd.
+            ValueRefused: the vehicle can never do that: its model lacks it, or a number is not
+                finite or absurd.
             ValueError: it cannot do that now.
         """
-        self._simulators[subject][1].move(subject, move, ended)
-
-    def cancel(self, subject: str) -> None:
-        """End the running move of a vehicle, if any: in flight it holds its position 60 ms later.
-
-        Raises:
-            KeyError: no such vehicle. ValueError: too many orders wait.
-        """
-        self._simulators[subject][1].cancel(subject)
-
-    def place(self, placement: VehiclePlacement) -> None:
-        """Put a vehicle somewhere at once, at any state of the clock; its running move ends.
-
-        Raises:
-            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError:
-                not now.
-        """
-        self._simulators[placement.subject][1].place(placement)
-
-    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
-        """Let wind, a force and broken rotors act on a vehicle, until others do.
-
-        A reset leaves them.
-
-        Raises:
-            KeyError: no such vehicle.
-            ValueRefused: a number is not finite or absurd, or the model's rotors are not known.
-            ValueError: not now.
-        """
-        self._simulators[subject][1].disturb(subject, disturbance)
-
-    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
-        """Give a loop of a vehicle's flight controller other gains, for good: a reset leaves them.
-
-        Raises:
-            KeyError: no such vehicle. ValueRefused: it has another controller, or a number is not
-                finite or absurd.
-            ValueError: not now.
-        """
-        self._simulators[subject][1].set_gains(subject, loop, gains)
-
-    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
-        """Set the remote control of a vehicle, which manual moves follow; None = it is off.
-
-        Args:
-            subject: the vehicle.
-            sticks: -1 to 1 each.
-            until_ns: bridge time up to which they hold; None = for good.
-
-        Raises:
-            KeyError: no such vehicle. ValueRefused: it flies no moves, or a stick is not between
-                its ends.
-            ValueError: not now.
-        """
-        self._simulators[subject][1].set_sticks(subject, sticks, until_ns)
-
-    def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
-        """Return a vehicle's newest contact since the last call with ``clear``.
-
-        None = there was none.
-
-        Raises KeyError: no such vehicle.
-        """
-        return self._simulators[subject][1].collision(subject, clear=clear)
-
-    def state(self, subject: str) -> VehicleState:
-        """Return a vehicle's state now. Raises KeyError: no such vehicle."""
-        return self._simulators[subject][1].state(subject)
-
-    def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
-        """Return where a vehicle was at an instant of the last seconds, in its room.
-
-        A vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after
-        it. 512 poses are retained; before the oldest of them a vehicle is in its place, after the
-        newest one in that.
-
-        Raises:
-            KeyError: no such vehicle.
-        """
-        return self._simulators[subject][1].pose_at(subject, t_ns, slack_ns)
-
-    def readings(self, subject: str) -> Mapping[str, SensorReading]:
-        """Return the newest reading of each sensor of a vehicle by name.
-
-        One without a reading yet is absent.
-
-        Raises:
-            KeyError: no such vehicle.
-        """
-        return self._simulators[subject][1].readings(subject)
-
-    def origin(self, subject: str) -> GeoPlace:
-        """Return the place on Earth of the zero of a vehicle's room.
-
-        Raises KeyError: no such vehicle.
-        """
-        return self._simulators[subject][1].origin(subject)
-
-    def has_reached(self, subject: str, t_ns: int) -> bool:
-        """Return True once the state of a vehicle is the last one up to an instant.
-
-        Raises KeyError: no such vehicle.
-        """
-        return self._simulators[subject][1].has_reached(subject, t_ns)
+        self.of(subject).handle(subject, command)
 
     def on_contact(
         self,
@@ -450,3 +362,7 @@ class VehicleCommandBus:
         found = self._simulators.get(subject)
         if found is not None and found[0] == source:
             found[1].on_contact(subject, t_pose_ns, surfaces, hit=hit)
+
+    def _by_source(self) -> dict[str, VehicleSimulator]:
+        with self._lock:
+            return dict(self._simulators.values())

@@ -250,11 +250,12 @@ class MoveEnd:
 class VehiclePlacement:
     """State that a simulated vehicle is put into, room frame ENU and body FLU.
 
+    It holds at once, at any state of the clock, and ends the running move.
+
     Attributes:
         sweep: stop at the first contact between here and there.
     """
 
-    subject: str
     p_world_m: Point
     q_world_body: Quaternion
     v_world_mps: Point = (0.0, 0.0, 0.0)

@@ -143,7 +143,7 @@ class AddVehicleMethods:
         T_room_start = first.T_world_room.inverse() @ start
         entry = entry_of(described, T_room_start, self._settings, compat=self._options.compat)
         vehicles.bus.add(state.source, name, entry)
-        await poll(lambda: bool(vehicles.bus.state(name).mode), "the simulation stands")
+        await poll(lambda: bool(vehicles.bus.of(name).state(name).mode), "the simulation stands")
         kind = _KINDS[self._settings.mode]
         origin_m = np.zeros(3)
         if not self._options.from_world:

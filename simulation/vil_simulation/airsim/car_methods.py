@@ -44,9 +44,8 @@ class CarMethods:
         vehicle, subject = self._car(vehicle_name)
         self._controls[vehicle.name] = controls
         steering_rad = -_STEERING_RAD * max(-1.0, min(1.0, controls.steering))
-        self._vehicles.bus.command(
-            VehicleCommand(subject, "fly", "speed", (_speed(controls), steering_rad))
-        )
+        values = (_speed(controls), steering_rad)
+        self._vehicles.bus.send(subject, VehicleCommand("fly", "speed", values))
 
     @method("getCarControls")
     def controls(self, vehicle_name: str = "") -> CarControls:

@@ -5,6 +5,7 @@ microsoft/AirSim, SimpleFlightApi.hpp.
 
 from __future__ import annotations
 
+from vil_bridge.interfaces.vehicle_commands import GainsCommand
 from vil_bridge.interfaces.vehicle_moves import Loop, LoopGains
 from vil_simulation.airsim.methods import method
 from vil_simulation.airsim.values import AxisGains
@@ -47,7 +48,7 @@ class ControllerMethods:
 
     def _set(self, vehicle_name: str, loop: Loop, gains: LoopGains) -> None:
         _, subject = self._vehicles.commanded(vehicle_name)
-        self._vehicles.bus.set_gains(subject, loop, gains)
+        self._vehicles.bus.send(subject, GainsCommand(loop, gains))
 
 
 def _enu(gains: AxisGains) -> AxisGains:

@@ -13,7 +13,7 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
-from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import CancelCommand, MoveCommand, VehicleCommand
 from vil_bridge.interfaces.vehicle_moves import (
     MOST_POINTS,
     AttitudeMove,
@@ -97,10 +97,10 @@ class FlightMethods:
         """
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         if not self.commands(vehicle.name) or (
-            not arm and not self._vehicles.bus.state(subject).armed
+            not arm and not self._vehicles.bus.of(subject).state(subject).armed
         ):
             return False
-        self._vehicles.bus.command(VehicleCommand(subject, "arm" if arm else "disarm"))
+        self._vehicles.bus.send(subject, VehicleCommand("arm" if arm else "disarm"))
         return True
 
     @method("takeoff")
@@ -127,7 +127,7 @@ class FlightMethods:
     def cancel_last_task(self, vehicle_name: str = "") -> None:
         """End the running move."""
         _, subject = self._vehicles.commanded(vehicle_name)
-        self._vehicles.bus.cancel(subject)
+        self._vehicles.bus.send(subject, CancelCommand())
 
     @method("waitOnLastTask")
     async def wait_on_last_task(
@@ -145,9 +145,10 @@ class FlightMethods:
         _, subject = self._vehicles.commanded(vehicle_name)
         move = self._newest.get(subject)
         bus = self._vehicles.bus
-        begun_ns = bus.state(subject).t_ns
+        begun_ns = bus.of(subject).state(subject).t_ns
         while move is not None and not move.done():
-            if (bus.state(subject).t_ns - begun_ns) / NS_PER_S >= timeout_sec:
+            flown_ns = bus.of(subject).state(subject).t_ns - begun_ns
+            if flown_ns / NS_PER_S >= timeout_sec:
                 return False
             await asyncio.wait([move], timeout=_POLL_S)
         return move is not None and not move.cancelled() and move.result().reached
@@ -450,7 +451,7 @@ class FlightMethods:
             if not ended.done():
                 ended.set_result(result)
 
-        self._vehicles.bus.move(subject, move, end)
+        self._vehicles.bus.send(subject, MoveCommand(move, end))
         self._newest[subject] = ended
         # Other programs may wait for the move of one that is gone.
         result = await asyncio.shield(ended)

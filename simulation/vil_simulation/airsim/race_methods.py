@@ -140,13 +140,13 @@ class RaceMethods:
             subject = vehicle.subject or ""
             if vehicle.actor not in race.racers or subject not in bus.names():
                 continue
-            before = bus.state(subject).placements
-            bus.command(VehicleCommand(subject, "reset"))
+            before = bus.of(subject).state(subject).placements
+            bus.send(subject, VehicleCommand("reset"))
             await poll(
                 partial(_is_placed, bus, subject, before),
                 f"{vehicle.name} does not return to its start",
             )
-            there_ns = max(there_ns, bus.state(subject).t_ns)
+            there_ns = max(there_ns, bus.of(subject).state(subject).t_ns)
         race.restart(there_ns)
 
     @method("simDisableRaceLog", effect=False)
@@ -182,4 +182,4 @@ class RaceMethods:
 
 
 def _is_placed(bus: VehicleCommandBus, subject: str, before: int) -> bool:
-    return bus.state(subject).placements > before
+    return bus.of(subject).state(subject).placements > before

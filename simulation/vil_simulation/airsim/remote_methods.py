@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.interfaces.vehicle_commands import MoveCommand, SticksCommand
 from vil_bridge.interfaces.vehicle_moves import (
     AttitudeMove,
     ManualMove,
@@ -46,7 +47,7 @@ class RemoteMethods:
     def release_sticks(self) -> None:
         """Turn every remote control off, as ``reset`` does."""
         for subject in self._held:
-            self._vehicles.bus.set_sticks(subject, None, None)
+            self._vehicles.bus.send(subject, SticksCommand(None))
         self._held.clear()
 
     @method("moveByRC")
@@ -67,10 +68,10 @@ class RemoteMethods:
             raise ValueError(
                 f"the time stamp {rcdata.timestamp} is not one of the simulation's clock; 0 = now"
             )
-        bus.set_sticks(subject, sticks, until_ns)
+        bus.send(subject, SticksCommand(sticks, until_ns))
         self._held.add(subject)
         if sticks is not None and not self._flight.commands(vehicle.name):
-            bus.move(subject, _angles(sticks), _ignore)
+            bus.send(subject, MoveCommand(_angles(sticks), _ignore))
 
     @method("moveByManual")
     async def move_by_manual(

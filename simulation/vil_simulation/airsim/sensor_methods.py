@@ -213,9 +213,8 @@ class SensorMethods:
     ) -> _Reading | None:
         """Return the newest reading of a sensor; None = it has not measured yet."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
-        found = {
-            n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)
-        }
+        readings = self._vehicles.bus.of(subject).readings(subject)
+        found = {n: r for n, r in readings.items() if isinstance(r, cls)}
         if name and sensor_key(name) in found:
             return found[sensor_key(name)]
         if not name and found:

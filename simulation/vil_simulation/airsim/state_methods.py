@@ -101,15 +101,16 @@ class StateMethods:
         subjects = [
             vehicle.subject for vehicle in self._vehicles.simulated if vehicle.subject is not None
         ]
-        placements = {subject: self._vehicles.bus.state(subject).placements for subject in subjects}
+        bus = self._vehicles.bus
+        placements = {subject: bus.of(subject).state(subject).placements for subject in subjects}
         for subject in subjects:
-            self._vehicles.bus.command(VehicleCommand(subject, "reset"))
+            bus.send(subject, VehicleCommand("reset"))
         await poll(
-            lambda: all(self._vehicles.bus.state(s).placements > n for s, n in placements.items()),
+            lambda: all(bus.of(s).state(s).placements > n for s, n in placements.items()),
             "the simulation stands",
         )
         for subject in subjects:
-            self._vehicles.bus.collision(subject, clear=True)
+            bus.of(subject).collision(subject, clear=True)
 
     @method("simGetVehiclePose")
     def vehicle_pose(self, vehicle_name: str = "") -> Pose:
@@ -198,7 +199,7 @@ class StateMethods:
     def _collision(self, vehicle: ServedVehicle, *, clear: bool) -> CollisionInfo:
         if vehicle.subject is None:
             return CollisionInfo()
-        hit = self._vehicles.bus.collision(vehicle.subject, clear=clear)
+        hit = self._vehicles.bus.of(vehicle.subject).collision(vehicle.subject, clear=clear)
         if hit is None:
             return CollisionInfo()
         room = vehicle.T_world_room
@@ -236,14 +237,16 @@ class StateMethods:
             else self._vehicles.in_room(vehicle, world_of(motion.linear_velocity))
         )
         w_radps = still if motion is None else body_of(motion.angular_velocity)
-        placements = self._vehicles.bus.state(subject).placements
-        self._vehicles.bus.place(
+        bus = self._vehicles.bus
+        placements = bus.of(subject).state(subject).placements
+        bus.send(
+            subject,
             VehiclePlacement(
-                subject, _three(T.p_m), _four(T.q_xyzw), _three(v_mps), _three(w_radps), sweep=sweep
-            )
+                _three(T.p_m), _four(T.q_xyzw), _three(v_mps), _three(w_radps), sweep=sweep
+            ),
         )
         await poll(
-            lambda: self._vehicles.bus.state(subject).placements > placements,
+            lambda: bus.of(subject).state(subject).placements > placements,
             "the simulation stands",
         )
 

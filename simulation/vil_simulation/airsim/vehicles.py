@@ -174,14 +174,14 @@ class ServedVehicles:
         if vehicle.subject is None:
             return None
         try:
-            return self.bus.state(vehicle.subject)
+            return self.bus.of(vehicle.subject).state(vehicle.subject)
         except KeyError:
             raise ValueError(_starting(vehicle)) from None
 
     def ready(self) -> bool:
         """Return True once every simulated vehicle flies."""
         return all(
-            self._flies(v) and self.bus.state(v.subject or "").mode
+            self._flies(v) and self.bus.of(v.subject or "").state(v.subject or "").mode
             for v in self._simulated.values()
         )
 
@@ -229,7 +229,7 @@ class ServedVehicles:
         Tracked actors at the instant of the simulated ones, which are where they are.
         """
         states = {
-            name: self.bus.state(v.subject or "")
+            name: self.bus.of(v.subject or "").state(v.subject or "")
             for name, v in self._simulated.items()
             if self._flies(v)
         }
@@ -248,7 +248,7 @@ class ServedVehicles:
         """
         poses = {
             vehicle.actor: vehicle.T_world_room
-            @ self.bus.pose_at(vehicle.subject or "", t_ns, slack_ns)
+            @ self.bus.of(vehicle.subject or "").pose_at(vehicle.subject or "", t_ns, slack_ns)
             for vehicle in self._simulated.values()
             if self._flies(vehicle)
         }
@@ -288,7 +288,8 @@ class ServedVehicles:
         )
 
     def _has_reached(self, vehicle: ServedVehicle, t_ns: int) -> bool:
-        return not self._flies(vehicle) or self.bus.has_reached(vehicle.subject or "", t_ns)
+        subject = vehicle.subject or ""
+        return not self._flies(vehicle) or self.bus.of(subject).has_reached(subject, t_ns)
 
     def _flies(self, vehicle: ServedVehicle) -> bool:
         return vehicle.subject in self.bus.names()

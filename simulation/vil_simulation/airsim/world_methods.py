@@ -39,7 +39,7 @@ class WorldMethods:
         """Set the mean wind around every simulated multirotor, m/s."""
         for vehicle in self._flying():
             blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
-            self._vehicles.bus.disturb(vehicle.subject or "", blown)
+            self._vehicles.bus.send(vehicle.subject or "", blown)
         self._wind = wind
         east, north, up = world_of(wind).tolist()
         self._vehicles.wind_mps = east, north, up
@@ -52,7 +52,7 @@ class WorldMethods:
         """
         for vehicle in self._flying():
             pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
-            self._vehicles.bus.disturb(vehicle.subject or "", pushed)
+            self._vehicles.bus.send(vehicle.subject or "", pushed)
         self._force = ext_force
 
     def disturb(self, vehicle: ServedVehicle) -> None:
@@ -63,7 +63,7 @@ class WorldMethods:
             None if v is None else self._in_room(vehicle, v) for v in (self._wind, self._force)
         )
         if wind is not None or force is not None:
-            self._vehicles.bus.disturb(vehicle.subject or "", VehicleDisturbance(wind, force))
+            self._vehicles.bus.send(vehicle.subject or "", VehicleDisturbance(wind, force))
 
     @method("simPrintLogMessage")
     def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:

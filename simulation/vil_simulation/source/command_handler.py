@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +14,20 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
-from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
+from vil_bridge.core.sensor_readings import SensorReading
 from vil_bridge.core.types import FloatArray
 from vil_bridge.interfaces.solid_world import MovingBody, SceneEdit, VehicleBodies
-from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleState
+from vil_bridge.interfaces.vehicle_commands import (
+    AnyCommand,
+    CancelCommand,
+    GainsCommand,
+    MoveCommand,
+    SticksCommand,
+    VehicleCommand,
+    VehicleState,
+)
 from vil_bridge.interfaces.vehicle_moves import (
-    Loop,
-    LoopGains,
-    Move,
     RotorOutput,
-    StickPositions,
     VehicleCollision,
     VehicleDisturbance,
     VehiclePlacement,
@@ -55,7 +59,7 @@ from vil_simulation.source.move_limits import (
     check_sticks,
 )
 from vil_simulation.source.past_poses import PastPoses
-from vil_simulation.source.pending_moves import Ended, PendingMoves
+from vil_simulation.source.pending_moves import PendingMoves
 from vil_simulation.source.vehicle_sensors import share_of
 from vil_simulation.source.vehicle_table import VehicleTable
 from vil_simulation.vehicles.airsim.model import AirsimMultirotor
@@ -82,6 +86,16 @@ class CommandHandler:
         self._table: Final = VehicleTable(source, config)
         self._scene = None if config.contact is None else config.contact.scene
         self._send = send
+        self._handlers: Final[Mapping[type, Callable[[str, Any], None]]] = {
+            VehicleCommand: self._command,
+            MoveCommand: self._move,
+            CancelCommand: self._cancel,
+            VehiclePlacement: self._place,
+            VehicleDisturbance: self._disturb,
+            GainsCommand: self._set_gains,
+            SticksCommand: self._set_sticks,
+        }
+        # Guards what batches bring, from here to the past poses. Orders are sent without it.
         self._lock = threading.Lock()
         self._start_ns = 0
         self._steps = 0
@@ -94,12 +108,11 @@ class CommandHandler:
         self._past: Final = PastPoses()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = self._table.readings
+        # Guards additions to the table, and the number of those that were sent.
         self._adding: Final = threading.Lock()
         self._sent = 0
         self._step_hz: Final = config.step_hz
         self._poses: Final = share_of(config.rate_hz, config.step_hz)
-        at = config.origin
-        self._origin: Final = GeoPlace(at.latitude_deg, at.longitude_deg, at.altitude_m)
 
     def begin(self, start_ns: int) -> None:
         """Count steps from this bridge time on; in the loop's thread."""
@@ -167,100 +180,16 @@ class CommandHandler:
             self._table.add(subject, described)
             self._send_added()
 
-    def command(self, command: VehicleCommand) -> None:
-        """Check a command and pass it on.
+    def handle(self, subject: str, command: AnyCommand) -> None:
+        """Check a command and pass it on as an order.
 
         Raises:
-            ValueRefused: the vehicle has no such mode or values.
-            ValueError: it does not fly yet, or too many commands wait.
+            KeyError: no such vehicle.
+            ValueRefused: the vehicle can never do that: its model lacks it, or a number is not
+                finite or absurd.
+            ValueError: it does not fly yet or no more, or too many commands wait.
         """
-        if command.action == "reset":
-            number = self._started(command.subject)
-        else:
-            number = self._flying(command.subject)
-        order: Order
-        match command.action:
-            case "arm" | "disarm":
-                order = ArmCommand(number, command.action == "arm")
-            case "reset":
-                order = Reset(number)
-            case _:
-                order = self._fly(number, command)
-        self._pass_on(order)
-
-    def move(self, subject: str, move: Move, ended: Ended) -> None:
-        """Check a move and pass it on; ``ended`` is called once, from the loop's thread.
-
-        Raises:
-            ValueRefused: the vehicle cannot fly moves, or a number is not finite or absurd.
-            ValueError: it does not fly yet, or too many commands wait.
-        """
-        vehicle = self._flying(subject)
-        airsim = self._airsim_of(vehicle, "cannot fly moves")
-        check_move(move, len(airsim.airframe.rotors))
-        number = self._moves.add(ended)
-        try:
-            self._pass_on(MoveOrder(vehicle, number, move))
-        except ValueError:
-            self._moves.discard(number)
-            raise
-
-    def cancel(self, subject: str) -> None:
-        """End the running move of a vehicle, if any. Raises ValueError: not now."""
-        self._pass_on(CancelOrder(self._flying(subject)))
-
-    def place(self, placement: VehiclePlacement) -> None:
-        """Check a placement and pass it on.
-
-        Raises:
-            ValueRefused: a number is not finite or absurd.
-            ValueError: the vehicle does not fly yet, or too many commands wait.
-        """
-        vehicle = self._flying(placement.subject)
-        check_placement(placement)
-        pose = placement.p_world_m, placement.q_world_body
-        self._pass_on(
-            PlaceOrder(
-                vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep
-            )
-        )
-
-    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
-        """Check wind, force and broken rotors, and pass them on.
-
-        Raises:
-            ValueRefused: a number is not finite or absurd, or the model's rotors are not known.
-                ValueError: not now.
-        """
-        vehicle = self._started(subject)
-        check_disturbance(disturbance, len(self._table.factories[vehicle].model.rotor_places()[0]))
-        self._pass_on(DisturbOrder(vehicle, disturbance))
-
-    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
-        """Check gains of a flight controller and pass them on.
-
-        Raises:
-            ValueRefused: the vehicle has another controller, or a number is not finite or absurd.
-                ValueError: not now.
-        """
-        vehicle = self._started(subject)
-        self._airsim_of(vehicle, "has no gains")
-        check_gains(gains)
-        self._pass_on(GainsOrder(vehicle, loop, gains))
-
-    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
-        """Check the sticks of a remote control and pass them on.
-
-        Raises:
-            ValueRefused: it flies no moves, or a stick is not between its ends. ValueError: not
-                now.
-        """
-        vehicle = self._flying(subject)
-        self._airsim_of(vehicle, "has no remote control")
-        check_sticks(sticks)
-        if until_ns is not None:
-            until_ns -= self._start_ns
-        self._pass_on(SticksOrder(vehicle, sticks, until_ns))
+        self._handlers[type(command)](subject, command)
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""
@@ -348,10 +277,6 @@ class CommandHandler:
         """
         return self.newest_readings.of(subject)
 
-    def origin(self, subject: str) -> GeoPlace:  # noqa: ARG002 - all vehicles of a source share it
-        """Return the place on Earth of the zero of the vehicle's room."""
-        return self._origin
-
     def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
         """Pass on where the bodies are that others move.
 
@@ -371,11 +296,6 @@ class CommandHandler:
             if states is None:
                 return None
             return self._table.colliding(len(states)).at(self._start_ns + self._t_ns, states)
-
-    def edit_scenes(self, edits: Iterable[tuple[str, SceneEdit]]) -> None:
-        """Pass on what was edited before the vehicles flew."""
-        for scene, edit in edits:
-            self.edit_scene(scene, edit)
 
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
         """Pass on how an object of a scene is now, if the vehicles fly in it."""
@@ -407,6 +327,70 @@ class CommandHandler:
                 surfaces is not None,
             )
         )
+
+    # --- the commands ---------------------------------------------------------------------------
+
+    def _command(self, subject: str, command: VehicleCommand) -> None:
+        match command.action:
+            case "reset":
+                self._pass_on(Reset(self._started(subject)))
+            case "arm" | "disarm":
+                self._pass_on(ArmCommand(self._flying(subject), command.action == "arm"))
+            case _:
+                self._fly(subject, command)
+
+    def _fly(self, subject: str, command: VehicleCommand) -> None:
+        vehicle = self._flying(subject)
+        modes = self._table.factories[vehicle].modes
+        mode = command.mode or self._mode(vehicle)
+        if mode not in modes:
+            raise ValueRefused(f"{subject} has no mode {mode!r}; known: {', '.join(modes)}")
+        values = command_values(command.values, modes[mode], mode)
+        t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
+        if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
+            raise ValueRefused(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
+        self._pass_on(FlyCommand(vehicle, mode, values, t_ns))
+
+    def _move(self, subject: str, command: MoveCommand) -> None:
+        vehicle = self._flying(subject)
+        airsim = self._airsim_of(vehicle, "cannot fly moves")
+        check_move(command.move, len(airsim.airframe.rotors))
+        number = self._moves.add(command.ended)
+        try:
+            self._pass_on(MoveOrder(vehicle, number, command.move))
+        except ValueError:
+            self._moves.discard(number)
+            raise
+
+    def _cancel(self, subject: str, _command: CancelCommand) -> None:
+        self._pass_on(CancelOrder(self._flying(subject)))
+
+    def _place(self, subject: str, placement: VehiclePlacement) -> None:
+        vehicle = self._flying(subject)
+        check_placement(placement)
+        pose = placement.p_world_m, placement.q_world_body
+        twist = placement.v_world_mps, placement.w_body_radps
+        self._pass_on(PlaceOrder(vehicle, *pose, *twist, placement.sweep))
+
+    def _disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
+        vehicle = self._started(subject)
+        check_disturbance(disturbance, len(self._table.factories[vehicle].model.rotor_places()[0]))
+        self._pass_on(DisturbOrder(vehicle, disturbance))
+
+    def _set_gains(self, subject: str, command: GainsCommand) -> None:
+        vehicle = self._started(subject)
+        self._airsim_of(vehicle, "has no gains")
+        check_gains(command.gains)
+        self._pass_on(GainsOrder(vehicle, command.loop, command.gains))
+
+    def _set_sticks(self, subject: str, command: SticksCommand) -> None:
+        vehicle = self._flying(subject)
+        self._airsim_of(vehicle, "has no remote control")
+        check_sticks(command.sticks)
+        until_ns = command.until_ns
+        if until_ns is not None:
+            until_ns -= self._start_ns
+        self._pass_on(SticksOrder(vehicle, command.sticks, until_ns))
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -449,17 +433,6 @@ class CommandHandler:
     def _pass_on(self, order: Order) -> None:
         if not self._send(order):
             raise ValueError("too many commands wait already")
-
-    def _fly(self, number: int, command: VehicleCommand) -> FlyCommand:
-        modes = self._table.factories[number].modes
-        mode = command.mode or self._mode(number)
-        if mode not in modes:
-            raise ValueRefused(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
-        values = command_values(command.values, modes[mode], mode)
-        t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
-        if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
-            raise ValueRefused(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
-        return FlyCommand(number, mode, values, t_ns)
 
     def _mode(self, number: int) -> str:
         with self._lock:

@@ -111,7 +111,8 @@ class SimulatedSource:
                 with self._sending_clock:
                     host.start(emitter.start_ns)
                 self.handler.send_added()
-                self.handler.edit_scenes(context.vehicles.scene_edits())
+                for scene, edit in context.vehicles.scene_edits():
+                    self.handler.edit_scene(scene, edit)
                 emitter.start_ranging()
                 while True:
                     host.check()

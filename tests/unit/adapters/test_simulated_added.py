@@ -145,30 +145,36 @@ def test_it_takes_commands_and_measures_once_the_steps_have_it() -> None:
         made.bus.add("sim", "third", entry(6.0))
         assert made.bus.names() == ["first", "second", "third"]
         assert made.bus.bodies()["sim"].names == ("first",)
-        assert made.bus.state("second").mode == "" and made.bus.state("second").p_world_m == (
+        assert made.bus.of("second").state("second").mode == "" and made.bus.of("second").state(
+            "second"
+        ).p_world_m == (
             3.0,
             0.0,
             0.15,
         )
         with pytest.raises(ValueError, match="second does not fly yet"):
-            made.bus.command(VehicleCommand("second", "reset"))
+            made.bus.send("second", VehicleCommand("reset"))
         made.open = True
         made.handler.send_added()
         made.handler.send_added()
         made.report(made.simulation.batch(pose=False))
         assert made.simulation.subjects == made.handler.subjects == ("first", "second", "third")
         assert (
-            made.bus.state("second").mode == "rotors" and made.bus.state("second").placements == 1
+            made.bus.of("second").state("second").mode == "rotors"
+            and made.bus.of("second").state("second").placements == 1
         )
         assert made.bus.bodies()["sim"].names == ("first", "second", "third"), (
             "other sources meet them"
         )
         made.advance(64)
-        reading = made.bus.readings("second")["Baro"]
+        reading = made.bus.of("second").readings("second")["Baro"]
         assert isinstance(reading, BarometerReading) and 100.0 < reading.altitude_m < 150.0
-        made.bus.command(VehicleCommand("third", "disarm"))
+        made.bus.send("third", VehicleCommand("disarm"))
         made.advance(2)
-        assert not made.bus.state("third").armed and made.bus.state("second").armed
+        assert (
+            not made.bus.of("third").state("third").armed
+            and made.bus.of("second").state("second").armed
+        )
     assert made.bus.names() == []
 
 
@@ -183,7 +189,7 @@ def test_it_is_there_again_after_a_restart_of_the_source() -> None:
     made.report(made.simulation.batch())
     with made.bus.serving("sim", made.handler.subjects, made.handler):
         assert made.bus.names() == ["first", "second"]
-        assert made.bus.state("second").mode == "rotors"
+        assert made.bus.of("second").state("second").mode == "rotors"
 
 
 @pytest.mark.parametrize(

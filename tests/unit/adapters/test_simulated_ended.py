@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import MoveCommand, VehicleCommand
 from vil_bridge.interfaces.vehicle_moves import (
     HoverMove,
     LoopGains,
@@ -167,14 +167,15 @@ def test_commands_to_a_vehicle_that_has_ended_are_refused_in_words() -> None:
     handler.begin(0)
     handler.update(last, last.states())
     assert "one has ended" in handler.state("one").ended and not handler.state("two").ended
-    for refused in (
-        lambda: handler.command(VehicleCommand("one", "arm")),
-        lambda: handler.place(VehiclePlacement("one", STILL, LEVEL)),
-        lambda: handler.move("one", HoverMove(), lambda _: None),
-    ):
+    refused = (
+        VehicleCommand("arm"),
+        VehiclePlacement(STILL, LEVEL),
+        MoveCommand(HoverMove(), lambda _: None),
+    )
+    for command in refused:
         with pytest.raises(
             ValueError, match=r"one has ended, since its state is no longer physical .*; reset it"
         ):
-            refused()  # type: ignore[no-untyped-call]
-    handler.command(VehicleCommand("one", "reset"))
+            handler.handle("one", command)
+    handler.handle("one", VehicleCommand("reset"))
     assert orders == [Reset(0)]

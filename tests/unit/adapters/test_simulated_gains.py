@@ -8,6 +8,7 @@ import pytest
 from tests.support.airsim_moves import Aviary, in_air
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.types import FloatArray
+from vil_bridge.interfaces.vehicle_commands import GainsCommand
 from vil_bridge.interfaces.vehicle_moves import Loop, LoopGains, Point, TurnRateMove, VelocityMove
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
@@ -108,7 +109,7 @@ def handled(model: str = "airsim") -> tuple[CommandHandler, list[Order]]:
 
 def test_gains_pass_the_pipe() -> None:
     handler, orders = handled()
-    handler.set_gains("drone", "angle", LoopGains((1.0, 2.0, 3.0), (0.0, 0.0, 0.1)))
+    handler.handle("drone", GainsCommand("angle", LoopGains((1.0, 2.0, 3.0), (0.0, 0.0, 0.1))))
     assert orders == [GainsOrder(0, "angle", LoopGains((1.0, 2.0, 3.0), (0.0, 0.0, 0.1)))]
 
 
@@ -121,11 +122,11 @@ def test_absurd_gains_are_refused(odd: Point) -> None:
         LoopGains((1.0, 1.0, 1.0), d=odd),
     ):
         with pytest.raises(ValueRefused, match=r"must be from -1e\+06 to 1e\+06, not"):
-            handler.set_gains("drone", "rate", gains)
+            handler.handle("drone", GainsCommand("rate", gains))
     assert not orders
 
 
 def test_another_flight_controller_has_no_gains() -> None:
     handler, _ = handled("kinematic")
     with pytest.raises(ValueRefused, match="drone has no gains: model 'kinematic'"):
-        handler.set_gains("drone", "rate", LoopGains((1.0, 1.0, 1.0)))
+        handler.handle("drone", GainsCommand("rate", LoopGains((1.0, 1.0, 1.0))))

@@ -9,10 +9,25 @@ import os
 import re
 import socket
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
 
-from vil_bridge.interfaces.vehicle_commands import CommandField, VehicleCommand
+from vil_bridge.interfaces.vehicle_commands import (
+    AnyCommand,
+    CancelCommand,
+    CommandField,
+    GainsCommand,
+    MoveCommand,
+    SticksCommand,
+    VehicleCommand,
+)
+from vil_bridge.interfaces.vehicle_moves import (
+    HoverMove,
+    LoopGains,
+    VehicleDisturbance,
+    VehiclePlacement,
+)
 from vil_simulation.source.command_handler import CommandHandler
 from vil_simulation.source.config import SimulatedConfig
 from vil_simulation.source.ipc import (
@@ -65,7 +80,7 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
     for mode, fields in handler.state("drone").modes.items():
         for sign in (1.0, -1.0):
             largest = [max(sign * most, least) for least, most in ends_of(fields)]
-            handler.command(VehicleCommand("drone", mode=mode, values=largest))
+            handler.handle("drone", VehicleCommand(mode=mode, values=largest))
             assert simulation.order(taken[-1])
             (last,) = simulation.advance(simulation.steps + 24)[-1:]
             assert abs(last.states()).max() < 1e6
@@ -73,9 +88,28 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
             with pytest.raises(
                 ValueError, match=re.escape(f"{fields[0].name} of mode '{mode}' must be from")
             ):
-                handler.command(
-                    VehicleCommand("drone", mode=mode, values=[value] * len(ends_of(fields)))
+                handler.handle(
+                    "drone", VehicleCommand(mode=mode, values=[value] * len(ends_of(fields)))
                 )
+
+
+def test_every_kind_of_command_is_known_and_waits_for_the_first_state() -> None:
+    handler = CommandHandler("sim", config(), lambda _order: True)
+    commands: list[AnyCommand] = [
+        VehicleCommand("reset"),
+        MoveCommand(HoverMove(), lambda _end: None),
+        CancelCommand(),
+        VehiclePlacement((0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0)),
+        VehicleDisturbance(force_world_n=(1.0, 0.0, 0.0)),
+        GainsCommand("rate", LoopGains((1.0, 1.0, 1.0))),
+        SticksCommand(None),
+    ]
+    assert {type(command) for command in commands} == set(get_args(AnyCommand))
+    for command in commands:
+        with pytest.raises(ValueError, match="drone does not fly yet: its source is starting"):
+            handler.handle("drone", command)
+        with pytest.raises(KeyError, match="dron'"):
+            handler.handle("dron", command)
 
 
 def test_no_command_waits_for_ever() -> None:
@@ -88,9 +122,9 @@ def test_no_command_waits_for_ever() -> None:
     at = {"mode": "velocity", "values": [0.0] * 4}
     for t_ns in (10**15 + 61 * 10**9, 1 << 80):
         with pytest.raises(ValueError, match="more than 60 s of bridge time ahead"):
-            handler.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
+            handler.handle("drone", VehicleCommand(t_ns=t_ns, **at))  # type: ignore[arg-type]
     for t_ns, due_ns in ((-(1 << 80), 0), (10**15 + 5, 5)):
-        handler.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
+        handler.handle("drone", VehicleCommand(t_ns=t_ns, **at))  # type: ignore[arg-type]
         assert isinstance(taken[-1], FlyCommand)
         assert taken[-1].t_ns == due_ns
 

@@ -163,7 +163,7 @@ async def test_states_have_rotors_accelerations_and_the_start() -> None:
     np.testing.assert_allclose(state.a_world_mps2, 0.0, atol=0.05)
     car = made.handler.state("car")
     assert (car.rotors, car.landed, car.a_world_mps2) == ((), False, STILL)
-    made.handler.command(VehicleCommand("car", mode="speed", values=(2.0, 0.0)))
+    made.handler.handle("car", VehicleCommand(mode="speed", values=(2.0, 0.0)))
     made.advance(96)
     assert made.handler.state("car").a_world_mps2[0] == pytest.approx(3.0, abs=0.1)
 

@@ -307,23 +307,23 @@ def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:
     handler = CommandHandler("sim", of, send)
     wind = VehicleDisturbance((1.0, 0.0, 0.0), lost_shares=(0.0, 0.0, 0.5, 1.0))
     with pytest.raises(ValueError, match="does not fly yet"):
-        handler.disturb("drone", wind)
+        handler.handle("drone", wind)
     handler.begin(START_NS)
     handler.update(Simulation(of).batch(), np.zeros((1, 13)))
-    handler.disturb("drone", wind)
+    handler.handle("drone", wind)
     assert sent == [DisturbOrder(0, wind)]
     for wrong in (math.nan, 1e9):
         with pytest.raises(ValueRefused, match="force_world_n must be from -10000 to 10000 N"):
-            handler.disturb("drone", VehicleDisturbance(force_world_n=(wrong, 0.0, 0.0)))
+            handler.handle("drone", VehicleDisturbance(force_world_n=(wrong, 0.0, 0.0)))
     for shares in ((0.5,), (0.0, 0.0, 0.0, 1.1), (0.0, 0.0, 0.0, -0.1)):
         with pytest.raises(ValueRefused, match="one number from 0 to 1 for each of the 4 rotors"):
-            handler.disturb("drone", VehicleDisturbance(lost_shares=shares))
+            handler.handle("drone", VehicleDisturbance(lost_shares=shares))
     car = config(model="kinematic")
     handler = CommandHandler("sim", car, send)
     handler.begin(START_NS)
     handler.update(Simulation(car).batch(), np.zeros((1, 13)))
     with pytest.raises(ValueRefused, match="the places of this model's rotors are not known"):
-        handler.disturb("drone", VehicleDisturbance(lost_shares=(0.5,)))
+        handler.handle("drone", VehicleDisturbance(lost_shares=(0.5,)))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def values_of(
     model: str, setpoint: Setpoint, yaw_room_rad: float = 0.0
 ) -> tuple[str, dict[str, object]]:
     command = command_of(state(model, yaw_room_rad), setpoint, T_WORLD_ROOM)
-    assert (command.subject, command.action, command.t_ns) == ("quad", "fly", None)
+    assert (command.action, command.t_ns) == ("fly", None)
     assert isinstance(command.values, dict)
     return command.mode, {
         name: pytest.approx(value, abs=1e-12) for name, value in command.values.items()

@@ -83,19 +83,19 @@ class Flyer:
     def fly(self) -> None:
         """Give it a constant twist."""
         values = {"v_world_mps": V_MPS, "w_body_radps": W_RADPS}
-        self.bus.command(VehicleCommand("seer", "fly", mode="twist", values=values))
+        self.bus.send("seer", VehicleCommand("fly", mode="twist", values=values))
 
     def place(self, T: Transform) -> None:
         """Put it at rest into a pose, as a program does in a paused world."""
         x, y, z = T.p_m.tolist()
         a, b, c, d = T.q_xyzw.tolist()
-        self.bus.place(VehiclePlacement("seer", (x, y, z), (a, b, c, d)))
+        self.bus.send("seer", VehiclePlacement((x, y, z), (a, b, c, d)))
         batch = self.simulation.batch(pose=False)
         self.handler.update(batch, batch.states())
 
     @property
     def pose(self) -> Transform:
-        state = self.bus.state("seer")
+        state = self.bus.of("seer").state("seer")
         return Transform.of(state.p_world_m, state.q_world_body)
 
     async def flow_px(self) -> FloatArray:
@@ -283,11 +283,11 @@ async def test_an_object_with_physics_falls_in_simulated_time_and_flow_shows_it(
         name = await flyer.objects.spawn_object(
             "crate", "1M_Cube_Chamfer", pose, one, physics_enabled=True
         )
-        begun_ns = flyer.bus.state("seer").t_ns
+        begun_ns = flyer.bus.of("seer").state("seer").t_ns
         for _ in range(2):
             assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(-2.5)
         flyer.advance(0.4)
-        fallen_s = (flyer.bus.state("seer").t_ns - begun_ns) / NS_PER_S
+        fallen_s = (flyer.bus.of("seer").state("seer").t_ns - begun_ns) / NS_PER_S
         depth_m = -2.5 + 0.5 * 9.81 * fallen_s**2
         assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(
             depth_m, abs=2e-3

@@ -62,7 +62,7 @@ async def flown(request: pytest.FixtureRequest) -> AsyncIterator[Flown]:
 
 
 def position(flown: Flown) -> tuple[float, float, float]:
-    return flown.vehicles.bus.state("d").p_world_m
+    return flown.vehicles.bus.of("d").state("d").p_world_m
 
 
 async def test_other_programs_wait_for_the_move_of_a_program_that_is_gone(flown: Flown) -> None:
@@ -250,7 +250,7 @@ async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disa
     assert not flight.arm_disarm(True) and not flight.arm_disarm(False)
     flight.enable_api_control(True)
     assert flight.is_api_control_enabled() and flight.arm_disarm(True) and flight.arm_disarm(False)
-    await flown.advance(lambda: not flown.vehicles.bus.state("d").armed)
+    await flown.advance(lambda: not flown.vehicles.bus.of("d").state("d").armed)
     assert not flight.arm_disarm(False)
     assert [order.armed for order in flown.orders if isinstance(order, ArmCommand)] == [True, False]
     flight.enable_api_control(False)
@@ -259,7 +259,7 @@ async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disa
 
 async def test_sticks_hold_for_a_tenth_of_a_second_after_their_stamp(flown: Flown) -> None:
     remote = RemoteMethods(flown.vehicles, FlightMethods(flown.vehicles, ORIGIN))
-    stamp_ns = flown.vehicles.utc_ns(flown.vehicles.bus.state("d").t_ns)
+    stamp_ns = flown.vehicles.utc_ns(flown.vehicles.bus.of("d").state("d").t_ns)
     await remote.move_by_rc(
         RCData(timestamp=stamp_ns, roll=0.1, pitch=0.2, throttle=0.3, yaw=0.4, is_valid=True)
     )

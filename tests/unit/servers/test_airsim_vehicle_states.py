@@ -95,7 +95,7 @@ async def motion_before_a_step(flown: Flown, states: StateMethods) -> list[Any]:
     """
     k = states.true_kinematics()
     step = flown.step
-    t_s = 1e-9 * flown.vehicles.bus.state("d").t_ns
+    t_s = 1e-9 * flown.vehicles.bus.of("d").state("d").t_ns
     await flown.advance(lambda: flown.step > step)
     parts = (
         k.position,
@@ -198,12 +198,14 @@ async def test_a_resting_vehicle_feels_the_floor_push_up_and_the_earths_field(fl
     """Its nose points north, as the room's x axis does."""
     nothing: Any = None
     sensors = SensorMethods(in_turned_room(flown), nothing, nothing)
-    await flown.advance(lambda: len(flown.vehicles.bus.readings("d")) == 2)
+    await flown.advance(lambda: len(flown.vehicles.bus.of("d").readings("d")) == 2)
     imu = await sensors.imu()
     assert msgspec.structs.astuple(imu.orientation) == pytest.approx((1.0, 0.0, 0.0, 0.0), abs=0.01)
-    assert imu.time_stamp == flown.vehicles.utc_ns(flown.vehicles.bus.readings("d")["imu"].t_ns)
+    assert imu.time_stamp == flown.vehicles.utc_ns(
+        flown.vehicles.bus.of("d").readings("d")["imu"].t_ns
+    )
     field = msgspec.structs.astuple((await sensors.magnetometer()).magnetic_field_body)
-    tesla = flown.vehicles.bus.readings("d")["magnetometer"]
+    tesla = flown.vehicles.bus.of("d").readings("d")["magnetometer"]
     assert isinstance(tesla, MagnetometerReading)
     forward, left, up = tesla.b_body_t
     assert field == pytest.approx((1e4 * forward, -1e4 * left, -1e4 * up))

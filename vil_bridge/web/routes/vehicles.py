@@ -36,13 +36,13 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
     async def get_vehicle(name: str) -> VehicleState:
         """Return the state of one vehicle."""
         with _known(commands, name):
-            return commands.state(name)
+            return commands.of(name).state(name)
 
     @router.get("/{name}/sensors", operation_id="get_vehicle_sensors", responses=_UNKNOWN)
     async def get_vehicle_sensors(name: str) -> VehicleSensorsOut:
         """Return the newest reading of each sensor of one vehicle, by kind and name."""
         with _known(commands, name):
-            return VehicleSensorsOut.of(commands.readings(name))
+            return VehicleSensorsOut.of(commands.of(name).readings(name))
 
     @router.post(
         "/{name}/command",
@@ -54,8 +54,8 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
         """Command a vehicle; return its state before the command."""
         body = await read_body(request, CommandBody)
         with _known(commands, name), explained_refusals():
-            state = commands.state(name)
-            commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
+            state = commands.of(name).state(name)
+            commands.send(name, VehicleCommand(body.action, body.mode, body.values, body.t_ns))
             return state
 
     @router.patch(
@@ -69,10 +69,8 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
         body = await read_body(request, DisturbanceBody)
         lost = None if body.lost_shares is None else tuple(body.lost_shares)
         with _known(commands, name), explained_refusals():
-            state = commands.state(name)
-            commands.disturb(
-                name, VehicleDisturbance(body.wind_world_mps, body.force_world_n, lost)
-            )
+            state = commands.of(name).state(name)
+            commands.send(name, VehicleDisturbance(body.wind_world_mps, body.force_world_n, lost))
             return state
 
     return router
