@@ -19,7 +19,7 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.installation import PACKAGE_FOLDERS, install_command, package_cure
 from vil_bridge.interfaces.ports import Discover, OfflineRenderer
-from vil_bridge.interfaces.services import SERVICES
+from vil_bridge.interfaces.services import services
 from vil_bridge.interfaces.solid_world import SolidWorld
 
 
@@ -225,7 +225,7 @@ def service(name: str) -> Any:
     Raises:
         ConfigError: its package or something that it needs is not installed.
     """
-    return _import(name, SERVICES[name].implementation)
+    return _import(name, services()[name].implementation)
 
 
 def solid_world(scene: str, floor_m: float | None) -> SolidWorld:

@@ -69,16 +69,20 @@ async def test_a_set_point_for_the_vehicle_flies_the_twin_too() -> None:
         vehicles = bridge.context.for_sources.vehicles
         await until(lambda: vehicles.names() == ["drone", "twin"], 100.0)
         await until(
-            lambda: all(vehicles.state(name).steps > 10 for name in vehicles.names()), 100.0
+            lambda: all(vehicles.of(name).state(name).steps > 10 for name in vehicles.names()),
+            100.0,
         )
         commands = ActorCommands(bridge.context.config, vehicles)
+        commands.follow("drone", "drone_sim")
         commands.fly("drone", PositionSetpoint((0.0, 0.0, 2.0), 0.0))
         await until(
-            lambda: [vehicles.state(name).commands for name in vehicles.names()] == [1, 1], 100.0
+            lambda: [vehicles.of(name).state(name).commands for name in vehicles.names()] == [1, 1],
+            100.0,
         )
         commands.fly("drone_sim", PositionSetpoint((0.0, 0.0, 2.0), 0.0))
         await until(
-            lambda: [vehicles.state(name).commands for name in vehicles.names()] == [1, 2], 100.0
+            lambda: [vehicles.of(name).state(name).commands for name in vehicles.names()] == [1, 2],
+            100.0,
         )
         with pytest.raises(ValueRefused, match="not a simulated vehicle"):
             commands.fly("wand", PositionSetpoint((0.0, 0.0, 2.0), 0.0))

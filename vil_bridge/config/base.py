@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StringConstraints,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
@@ -21,6 +22,10 @@ from pydantic_core import PydanticCustomError
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.interfaces.faults import Faults
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
+"""Name of an entry of a section."""
 
 
 def custom(text: str) -> PydanticCustomError:

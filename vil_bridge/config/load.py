@@ -23,8 +23,8 @@ from vil_bridge.config.error_report import (
     read_tree,
     written,
 )
-from vil_bridge.config.references import reference_problems
 from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
+from vil_bridge.config.sections import every_problem
 from vil_bridge.config.yaml_positions import Path, Place, Tree, parse
 from vil_bridge.core.errors import ConfigError
 
@@ -96,7 +96,7 @@ def _validated(
                 tree.data, context={"resolve": resolve, **(context or {})}
             )
         except ValidationError as exc:
-            references = reference_problems(tree.data if isinstance(tree.data, dict) else {})
+            references = every_problem(tree.data if isinstance(tree.data, dict) else {})
             problems += explain(exc, tree, BridgeConfig, references, _narrow(tree.data, resolve))
     if config is None or problems:
         raise ConfigError(written(problems))

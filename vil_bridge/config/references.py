@@ -69,24 +69,33 @@ def _is_several(actor: Any) -> bool:
 
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
-    """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead
-    nowhere.
+    """Return all references between the bridge's own sections of ``config`` (plain data, possibly
+    wrong in other ways) that lead nowhere.
     """
     config = with_every_actor(config)
-    checks = (_rooms, _actors, _twins, _race, _renderers, _cameras, _maps, _federated, _outputs)
+    checks = (_rooms, _actors, _race, _renderers, _cameras, _maps, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
-def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+def entries(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of a section by name, without those that hold no keys."""
     found = config.get(kind)
     if not isinstance(found, Mapping):
         return {}
     return {name: body for name, body in found.items() if isinstance(body, Mapping)}
 
 
-def _unknown(
+def unknown(
     config: Mapping[str, Any], kind: str, name: Any, path: tuple[str | int, ...]
 ) -> Iterator[ReferenceProblem]:
+    """Yield the problem of a name that no entry of a section has.
+
+    Args:
+        config: whole, plain data.
+        kind: the section, such as ``actors``.
+        name: what was written; what is no text is reported elsewhere.
+        path: where it was written.
+    """
     if not isinstance(name, str):
         return
     found = config.get(kind)
@@ -100,14 +109,14 @@ def _unknown(
 
 
 def _rooms(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    for name, source in _sections(config, "sources").items():
-        yield from _unknown(config, "rooms", source.get("room"), ("sources", name, "room"))
+    for name, source in entries(config, "sources").items():
+        yield from unknown(config, "rooms", source.get("room"), ("sources", name, "room"))
 
 
 def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    sources = _sections(config, "sources")
+    sources = entries(config, "sources")
     bound: dict[tuple[str, str], str] = {}
-    for name, actor in _sections(config, "actors").items():
+    for name, actor in entries(config, "actors").items():
         path = ("actors", name)
         if name == WORLD:
             yield ReferenceProblem(
@@ -115,8 +124,8 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             )
         source = actor.get("source")
         subject = actor.get("subject")
-        yield from _unknown(config, "sources", source, (*path, "source"))
-        yield from _unknown(config, "sources", _source_of_imu(actor.get("imu")), (*path, "imu"))
+        yield from unknown(config, "sources", source, (*path, "source"))
+        yield from unknown(config, "sources", _source_of_imu(actor.get("imu")), (*path, "imu"))
         if not isinstance(source, str) or not isinstance(subject, str):
             continue
         if source in sources and sources[source].get("room") is None:
@@ -132,16 +141,6 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             )
 
 
-def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    for name, pair in _sections(config, "twins").items():
-        for key in ("vehicle", "twin"):
-            yield from _unknown(config, "actors", pair.get(key), ("twins", name, key))
-        if pair.get("vehicle") == pair.get("twin"):
-            yield ReferenceProblem(
-                ("twins", name, "twin"), "a twin is another actor than its vehicle"
-            )
-
-
 def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     race = config.get("race")
     if not isinstance(race, Mapping):
@@ -149,9 +148,9 @@ def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     racers = race.get("racers")
     if not isinstance(racers, list | tuple):
         return
-    actors = _sections(config, "actors")
+    actors = entries(config, "actors")
     for i, name in enumerate(racers):
-        yield from _unknown(config, "actors", name, ("race", "racers", i))
+        yield from unknown(config, "actors", name, ("race", "racers", i))
         if name in racers[:i]:
             yield ReferenceProblem(("race", "racers", i), f"{name!r} is named twice; leave one out")
         if isinstance(name, str) and actors.get(name, {}).get("kind") == "human":
@@ -165,18 +164,18 @@ def _source_of_imu(imu: Any) -> Any:
 
 
 def _renderers(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    if AUTO in _sections(config, "renderers"):
+    if AUTO in entries(config, "renderers"):
         reason = f"{AUTO!r} as a camera's renderer means all of them; give this one another name"
         yield ReferenceProblem(("renderers", AUTO), reason)
 
 
 def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    for name, camera in _sections(config, "cameras").items():
+    for name, camera in entries(config, "cameras").items():
         if camera.get("actor") != WORLD:
-            yield from _unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
+            yield from unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
         yield from _drawn_by(config, camera.get("renderer"), ("cameras", name, "renderer"))
         right = f"{name}{RIGHT}"
-        if camera.get("stereo_baseline_m") is not None and right in _sections(config, "cameras"):
+        if camera.get("stereo_baseline_m") is not None and right in entries(config, "cameras"):
             reason = (
                 f"the right camera of this pair is named {right!r}, as another camera: give "
                 "that one another name"
@@ -189,7 +188,7 @@ def _drawn_by(
 ) -> Iterator[ReferenceProblem]:
     """Yield the problems of a camera's renderer: a name, a list of names, or ``auto`` for all."""
     if renderer == AUTO:
-        if not _sections(config, "renderers"):
+        if not entries(config, "renderers"):
             yield ReferenceProblem(
                 path, f"{AUTO!r} chooses among the renderers; the file has no renderers"
             )
@@ -202,12 +201,12 @@ def _drawn_by(
         if name in names[:i]:
             yield ReferenceProblem(path, f"{name!r} is listed twice")
         else:
-            yield from _unknown(config, "renderers", name, path)
+            yield from unknown(config, "renderers", name, path)
 
 
 def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the cameras by name, those at the right of a pair too."""
-    cameras = _sections(config, "cameras")
+    cameras = entries(config, "cameras")
     pairs = {
         f"{n}{RIGHT}": camera
         for n, camera in cameras.items()
@@ -218,13 +217,13 @@ def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     cameras = _every_camera(config)
-    for name, section in _sections(config, "maps").items():
+    for name, section in entries(config, "maps").items():
         names = section.get("cameras")
         if not isinstance(names, list | tuple):
             continue
         for i, camera in enumerate(names):
             path = ("maps", name, "cameras", i)
-            yield from _unknown({"cameras": cameras}, "cameras", camera, path)
+            yield from unknown({"cameras": cameras}, "cameras", camera, path)
             offered: Any = None
             if isinstance(camera, str) and camera in cameras:
                 offered = cameras[camera].get("modalities")
@@ -243,11 +242,11 @@ def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     names = federation.get("actors")
     if not isinstance(names, Sequence) or isinstance(names, str):
         return
-    actors = _sections(config, "actors")
-    sources = _sections(config, "sources")
+    actors = entries(config, "actors")
+    sources = entries(config, "sources")
     for i, name in enumerate(names):
         path = ("federation", "actors", i)
-        yield from _unknown(config, "actors", name, path)
+        yield from unknown(config, "actors", name, path)
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None
         if isinstance(source, str) and sources.get(source, {}).get("type") == "federation":
             yield ReferenceProblem(
@@ -262,9 +261,9 @@ def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         "actors": config.get("actors"),
         "maps": config.get("maps"),
     }
-    for name, output in _sections(config, "outputs").items():
+    for name, output in entries(config, "outputs").items():
         for kind in known:
             names = output.get(kind)
             if isinstance(names, Sequence) and not isinstance(names, str):
                 for i, wanted in enumerate(names):
-                    yield from _unknown(known, kind, wanted, ("outputs", name, kind, i))
+                    yield from unknown(known, kind, wanted, ("outputs", name, kind, i))

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     Field,
     SerializeAsAny,
-    StringConstraints,
     ValidationError,
     ValidationInfo,
     WrapValidator,
@@ -23,8 +22,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.base import (
+    Name,
     PluginConfig,
     SourceConfigBase,
     StrictModel,
@@ -42,13 +41,12 @@ from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.references import (
     MOST_ACTORS,
     RIGHT,
-    reference_problems,
     similar,
     with_every_actor,
 )
+from vil_bridge.config.sections import every_problem, with_service_sections
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
-from vil_bridge.config.twin import TwinConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
 
@@ -70,8 +68,6 @@ Resolver = Callable[[str], Mapping[str, Callable[[], type[PluginConfig]]]]
 
 Each value imports the type's model.
 """
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 
 
 class WallsConfig(StrictModel):
@@ -298,8 +294,12 @@ def _error(kind: str | PydanticCustomError, loc: tuple[str, ...], value: object)
 Plugin = Annotated[SerializeAsAny[PluginConfig], WrapValidator(_read_plugin)]
 
 
+@with_service_sections
 class BridgeConfig(StrictModel):
-    """Whole bridge: rooms, sources, actors, renderers, cameras, outputs and ports."""
+    """Whole bridge: rooms, sources, actors, renderers, cameras, outputs and ports.
+
+    The services' sections follow its own: :meth:`section` returns them.
+    """
 
     version: Literal[1] = Field(description="Version of the file format.")
     name: str = Field(
@@ -312,9 +312,6 @@ class BridgeConfig(StrictModel):
     sources: dict[Name, Plugin] = Field(default={}, description="Mocap systems and IMUs by name.")
     actors: dict[Name, ActorConfig] = Field(
         default={}, description="Bodies of the shared world by name."
-    )
-    twins: dict[Name, TwinConfig] = Field(
-        default={}, max_length=16, description="Vehicles and their twins by name."
     )
     race: RaceConfig | None = Field(
         default=None, description="The race that the bridge judges; none = no race."
@@ -350,12 +347,13 @@ class BridgeConfig(StrictModel):
         default=DebugConfig(), description="Data stored for the later analysis of a problem."
     )
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
-    airsim: AirsimConfig | None = Field(
-        default=None, description="The server for AirSim's programs; none = no server."
-    )
     realtime: RealtimeConfig = Field(
         default=RealtimeConfig(), description="Scheduling of the daemon."
     )
+
+    def section(self, key: str) -> Any:
+        """Return a section by its key, a service's too. Raises AttributeError: none has it."""
+        return getattr(self, key)
 
     def every_camera(self) -> dict[str, CameraConfig]:
         """Return the cameras by name, each stereo pair's right one after its left one."""
@@ -382,22 +380,6 @@ class BridgeConfig(StrictModel):
                 problem = source.needs_real_time() if isinstance(source, SourceConfigBase) else ""
                 if problem:
                     raise _error(custom(problem), ("sources", name, "type"), source.type)
-        return self
-
-    @model_validator(mode="after")
-    def _role_of_programs(self) -> Self:
-        if (
-            self.airsim is not None
-            and self.airsim.role is None
-            and self.http.token_file is not None
-        ):
-            reason = (
-                "http.token_file asks for tokens, and AirSim's protocol knows none: say "
-                "what every program that "
-                "reaches its port may do: `role: view` (read) or `role: control` (change "
-                "everything)"
-            )
-            raise _error(custom(reason), ("airsim", "role"), None)
         return self
 
     @model_validator(mode="after")
@@ -433,7 +415,7 @@ class BridgeConfig(StrictModel):
 
     @model_validator(mode="after")
     def _references(self) -> Self:
-        problems = reference_problems(self.model_dump(mode="json"))
+        problems = every_problem(self.model_dump(mode="json"))
         if problems:
             raise ValidationError.from_exception_data(
                 "references",

@@ -1,4 +1,4 @@
-"""Set-points for actors, given to the simulated vehicles that they are, and to their twins."""
+"""Set-points for actors, given to the simulated vehicles that they are, and to their followers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ class ActorCommands:
             for name, actor in config.actors.items()
             if actor.source in room_of
         }
-        self._twins: dict[str, list[str]] = {}
-        for pair in config.twins.values():
-            self._twins.setdefault(pair.vehicle, []).append(pair.twin)
+        self._followers: dict[str, list[str]] = {}
         self._vehicles = vehicles
 
+    def follow(self, actor: str, follower: str) -> None:
+        """Let a second actor fly the set-points of a first one too, such as its twin."""
+        self._followers.setdefault(actor, []).append(follower)
+
     def fly(self, actor: str, setpoint: Setpoint) -> None:
-        """Give a set-point to the vehicle that an actor is, and to its twins.
+        """Give a set-point to the vehicle that an actor is, and to its followers.
 
         Raises:
-            ValueRefused: neither the actor nor a twin is a simulated vehicle, or a model cannot
+            ValueRefused: neither the actor nor a follower is a simulated vehicle, or a model cannot
                 hold the set-point.
             ValueError: it cannot do that now.
         """
-        flown = [self._flown(name, setpoint) for name in (actor, *self._twins.get(actor, ()))]
+        flown = [self._flown(name, setpoint) for name in (actor, *self._followers.get(actor, ()))]
         if not any(flown):
             raise ValueRefused(
                 f"{actor} is not a simulated vehicle that flies now; name an actor of a "
@@ -48,10 +50,10 @@ class ActorCommands:
             )
 
     def is_simulated(self, actor: str) -> bool:
-        """Return True if an actor is a simulated vehicle that flies now; its twins do not count."""
+        """Return True if an actor is a simulated vehicle that flies now, followers apart."""
         source, subject, _ = self._actors.get(actor, ("", "", None))
         try:
-            return self._vehicles.state(subject).source == source
+            return self._vehicles.of(subject).state(subject).source == source
         except KeyError:
             return False
 
@@ -59,10 +61,10 @@ class ActorCommands:
         """Return False if the actor is not a simulated vehicle that flies now."""
         source, subject, T_world_room = self._actors.get(actor, ("", "", None))
         try:
-            state = self._vehicles.state(subject)
+            state = self._vehicles.of(subject).state(subject)
             if state.source != source or T_world_room is None:
                 return False
-            self._vehicles.command(command_of(state, setpoint, T_world_room))
+            self._vehicles.send(subject, command_of(state, setpoint, T_world_room))
         except KeyError:
             return False
         return True

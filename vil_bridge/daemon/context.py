@@ -28,7 +28,7 @@ from vil_bridge.daemon.subject_check import SubjectCheck
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
 from vil_bridge.interfaces.event_loop import LoopErrors
 from vil_bridge.interfaces.ports import RendererClient, SourceContext
-from vil_bridge.interfaces.services import SERVICES
+from vil_bridge.interfaces.services import services
 from vil_bridge.monitoring.camera_history import HistoryRing
 from vil_bridge.monitoring.overload import OverloadDetector
 from vil_bridge.monitoring.process_stats import DescriptorCheck
@@ -38,7 +38,7 @@ from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.protocols import opencv as cv2
-from vil_bridge.services.service import Service, ServiceHost
+from vil_bridge.services.service import HostCamera, Service, ServiceHost
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
@@ -127,12 +127,13 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     """
     simulation = SimulationClock(config.simulation)
     world = build_world(config)
-    scenes = SceneLibrary(config)
+    scenes = SceneLibrary()
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
-    outputs = _outputs(config, for_sources)
+    commands = ActorCommands(config, for_sources.vehicles)
+    outputs = OutputManager(config.outputs, commands.fly)
     race = make_race(config, world, for_sources.vehicles)
-    flights = _flights(config, world, for_sources)
+    flights = FlightService(world, commands.fly, commands.is_simulated)
     access = make_access(config.http)
     guard = make_guard(config.stream)
     cameras = _cameras(config, world, for_sources, guard, outputs, race)
@@ -142,6 +143,8 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras
     )
     maps = make_maps(config, cameras)
+    outputs.offer_maps({name: runner.map for name, runner in maps.items()})
+    outputs.offer_paths(flights.paths)
     return BridgeContext(
         config=config,
         access=access,
@@ -149,7 +152,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         sources={name: SourceRunner(name, source) for name, source in config.sources.items()},
         renderers=renderers,
         cameras=cameras,
-        outputs=outputs.offer({name: runner.map for name, runner in maps.items()}, flights.paths),
+        outputs=outputs,
         publisher=make_publisher(config, world, simulation.clock),
         hub=_hub(config, cameras, for_sources, access, guard, judgement),
         pool=pool,
@@ -161,7 +164,19 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         maps=maps,
         flights=flights,
         services=_services(
-            ServiceHost(config, world, simulation, for_sources.vehicles, scenes.of, race)
+            config,
+            lambda services: ServiceHost(
+                config=config,
+                world=world,
+                clock=simulation,
+                vehicles=for_sources.vehicles,
+                scene_of=scenes.of,
+                setpoints=commands,
+                outputs=outputs,
+                cameras=_host_cameras(cameras),
+                services=services,
+                race=race,
+            ),
         ),
         health=BridgeHealth(
             startup,
@@ -172,27 +187,38 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     )
 
 
-def _services(host: ServiceHost) -> dict[str, Service]:
-    """Make the services that have a section in the configuration, by name.
+def _services(
+    config: BridgeConfig, host_of: Callable[[Mapping[str, Service]], ServiceHost]
+) -> dict[str, Service]:
+    """Make the services that have a section in the configuration or need none, by name.
+
+    Args:
+        config: of the bridge.
+        host_of: returns what they may use, from the services that are already made.
 
     Raises:
         ConfigError: a package or an extra is missing, or a section names what does not exist.
     """
-    sections = {
-        name: getattr(host.config, plugin.section or name) for name, plugin in SERVICES.items()
-    }
+    made: dict[str, Service] = {}
+    host = host_of(made)
+    for name, plugin in services().items():
+        section = getattr(config, plugin.section or name, None)
+        if section or plugin.always:
+            made[name] = registry.service(name)(section, host)
+    return made
+
+
+def _host_cameras(cameras: Mapping[str, CameraRunner]) -> dict[str, HostCamera]:
     return {
-        name: registry.service(name)(section, host) for name, section in sections.items() if section
+        name: HostCamera(
+            model=runner.camera.model,
+            actor=runner.config.actor,
+            modalities=runner.camera.modalities,
+            pictures=runner.sinks,
+            headers=runner.relay.headers,
+        )
+        for name, runner in cameras.items()
     }
-
-
-def _flights(config: BridgeConfig, world: World, for_sources: SourceContext) -> FlightService:
-    commands = ActorCommands(config, for_sources.vehicles)
-    return FlightService(world, commands.fly, commands.is_simulated)
-
-
-def _outputs(config: BridgeConfig, for_sources: SourceContext) -> OutputManager:
-    return OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
 
 
 def _subject_check(config: BridgeConfig) -> SubjectCheck:

@@ -116,6 +116,9 @@ class HttpApp:
         app.include_router(recording_router(recordings))
         app.include_router(plot_router(self.plot))
         app.include_router(control_router(controls, cameras, context.sources))
+        for service in context.services.values():
+            for router in service.routes():
+                app.include_router(router)
         return app
 
     def pages(self) -> dict[str, int]:

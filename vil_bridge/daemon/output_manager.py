@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
@@ -88,16 +88,19 @@ class OutputManager:
         for running in self._outputs.values():
             _connect(running, camera(), fan)
 
-    def offer(self, maps: Mapping[str, VoxelMap], paths: PlannedPaths) -> Self:
-        """Give the bridge's maps and planned flights to those that send them, now and later.
-
-        Return itself.
-        """
+    def offer_maps(self, maps: Mapping[str, VoxelMap]) -> None:
+        """Give maps to the outputs that send them, now and later."""
         self._maps = maps
+        self._offer()
+
+    def offer_paths(self, paths: PlannedPaths) -> None:
+        """Give planned flights to the outputs that send them, now and later."""
         self._paths = paths
+        self._offer()
+
+    def _offer(self) -> None:
         for running in self._outputs.values():
-            _offer(running, maps, paths)
-        return self
+            _offer(running, self._maps, self._paths)
 
     def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
         """Run all of them, each started again when it fails, until :meth:`stop`."""

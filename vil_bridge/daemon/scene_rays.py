@@ -22,23 +22,23 @@ _RAYS_PROFILE: Final = "low"
 
 
 class SceneLibrary:
-    """Scenes by name, each made when it is first asked for; loop thread.
+    """Scenes by name, each made when it is first asked for; loop thread."""
 
-    Args:
-        config: of the bridge; the AirSim server's scene has the quality that it configures.
-    """
-
-    def __init__(self, config: BridgeConfig) -> None:
-        self._config = config
+    def __init__(self) -> None:
         self._scenes: dict[str, SceneQueries] = {}
 
-    def of(self, scene: str) -> SceneQueries:
-        """Return a scene by its name or file. Raises ConfigError: the renderer is not installed."""
+    def of(self, scene: str, profile: str = _RAYS_PROFILE) -> SceneQueries:
+        """Return a scene by its name or file.
+
+        Args:
+            scene: which one.
+            profile: quality of its pictures, which the first that asks for it chooses: services
+                do before the sources run.
+
+        Raises:
+            ConfigError: the renderer is not installed.
+        """
         if scene not in self._scenes:
-            airsim = self._config.airsim
-            profile = _RAYS_PROFILE
-            if airsim is not None and airsim.scene == scene:
-                profile = airsim.profile
             model = registry.resolve("scene_queries")[_KIND]()
             described = model.model_validate({"type": _KIND, "scene": scene, "profile": profile})
             self._scenes[scene] = registry.create("scene_queries", scene, described)

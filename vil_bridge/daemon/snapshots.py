@@ -18,7 +18,7 @@ from vil_bridge.daemon.race_service import race_view
 from vil_bridge.daemon.readiness import Readiness, dropped_pictures
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.interfaces.ports import RendererClient
-from vil_bridge.interfaces.services import SERVICES
+from vil_bridge.interfaces.services import services
 from vil_bridge.monitoring.camera_history import CameraPoint
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
@@ -127,7 +127,7 @@ class StatusReporter:
     def _views(self) -> dict[str, Any]:
         """Return the services' parts, by their names in the status."""
         views = {
-            SERVICES[name].status or name: service.view()
+            services()[name].status or name: service.view()
             for name, service in self._context.services.items()
         }
         return {name: view for name, view in views.items() if view is not None}

@@ -1,18 +1,26 @@
-"""Table of the services of a bridge.
+"""Table of the services of a bridge: built-ins by strings, third parties by entry points.
 
-A service is a capability besides moving poses and pictures. What follows from its view, no one
-writes by hand: the status, its schema, metrics and rows of ``vil-bridge top``.
+A service is a capability besides moving poses and pictures. What follows from its section and its
+view, no one writes by hand: the key of the configuration, the status, its schema, metrics and rows
+of ``vil-bridge top``.
+
+A third party declares, in the group ``vil_bridge.services``, an entry point named after the service
+that leads to a :class:`ServicePlugin`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Final
 
-__all__ = ["SERVICES", "ServicePlugin", "service_views"]
+from vil_bridge.core.errors import ConfigError
+
+__all__ = ["BUILT_IN_SERVICES", "ServicePlugin", "service_views", "services"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,38 +29,70 @@ class ServicePlugin:
 
     Attributes:
         implementation: its class, "module:Class", a :class:`vil_bridge.services.service.Service`.
+        config: module of its section of the configuration, which has ``SECTION``, a
+            :class:`vil_bridge.config.sections.Section`. "" = another part declares it.
         view: module of its part of the status, which imports the core alone: ``View``, the type;
             ``LABEL`` of the metrics of its fields, or ``metrics``, which yields them; ``rows`` for
             a terminal. "" = it has none.
         section: of the configuration; "" = its name.
         status: name of its part of the status; "" = its name.
+        always: it is made without a section too, for people who ask for it while the bridge runs.
     """
 
     implementation: str
+    config: str = ""
     view: str = ""
     section: str = ""
     status: str = ""
+    always: bool = False
 
 
-SERVICES: Final[Mapping[str, ServicePlugin]] = {
+BUILT_IN_SERVICES: Final[Mapping[str, ServicePlugin]] = {
     "geofence": ServicePlugin(
         "vil_bridge.services.geofence.service:GeofenceService",
-        "vil_bridge.services.geofence.view",
+        view="vil_bridge.services.geofence.view",
         section="rooms",
         status="warnings",
     ),
     "twins": ServicePlugin(
-        "vil_bridge.services.twins.service:TwinService", "vil_bridge.services.twins.view"
+        "vil_bridge.services.twins.service:TwinService",
+        "vil_bridge.services.twins.config",
+        "vil_bridge.services.twins.view",
     ),
-    "airsim": ServicePlugin("vil_simulation.airsim.service:AirsimService"),
+    "airsim": ServicePlugin(
+        "vil_simulation.airsim.service:AirsimService", "vil_simulation.airsim.config"
+    ),
 }
-"""Services by name."""
+"""Services of this project by name."""
+
+
+@functools.cache
+def services() -> dict[str, ServicePlugin]:
+    """Return all services by name, those of installed distributions too.
+
+    Raises:
+        ConfigError: two have the same name, or an entry point does not lead to a service.
+    """
+    found = dict(BUILT_IN_SERVICES)
+    for entry in entry_points(group="vil_bridge.services"):
+        if entry.name in found:
+            raise ConfigError(
+                f"two services are named {entry.name!r}, one of them {entry.value}: uninstall it"
+            )
+        plugin = entry.load()
+        if not isinstance(plugin, ServicePlugin):
+            raise ConfigError(
+                f"service {entry.name!r}: {entry.value} is not a "
+                "vil_bridge.interfaces.services.ServicePlugin"
+            )
+        found[entry.name] = plugin
+    return found
 
 
 def service_views() -> dict[str, ModuleType]:
     """Return the modules of the services' views, by their names in the status."""
     return {
         plugin.status or name: import_module(plugin.view)
-        for name, plugin in SERVICES.items()
+        for name, plugin in services().items()
         if plugin.view
     }

@@ -5,18 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bridge_time import BridgeTime
+from vil_bridge.core.types import CameraModel
+from vil_bridge.interfaces.planned_path import PlannedPaths
 from vil_bridge.interfaces.scene_queries import SceneQueries
+from vil_bridge.interfaces.setpoints import Setpoint
 from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
+from vil_bridge.interfaces.voxels import VoxelMap
 from vil_bridge.monitoring.snapshot import SimulationView
+from vil_bridge.pipeline.camera_relay import FanOut
+from vil_bridge.pipeline.compensation import HeaderWriter
 from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
 
-__all__ = ["ClockControl", "Service", "ServiceHost"]
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+__all__ = [
+    "ActorSetpoints",
+    "ClockControl",
+    "HostCamera",
+    "OutputOffers",
+    "Service",
+    "ServiceHost",
+]
 
 
 class ClockControl(Protocol):
@@ -41,6 +57,58 @@ class ClockControl(Protocol):
         ...
 
 
+class ActorSetpoints(Protocol):
+    """Set-points for actors that are simulated vehicles. Any thread."""
+
+    def fly(self, actor: str, setpoint: Setpoint) -> None:
+        """Give a set-point to the vehicle that an actor is, and to its followers.
+
+        Raises:
+            ValueRefused: none of them is a simulated vehicle, or a model cannot hold it.
+            ValueError: it cannot do that now.
+        """
+        ...
+
+    def follow(self, actor: str, follower: str) -> None:
+        """Let a second actor fly the set-points of a first one too, such as its twin."""
+        ...
+
+    def is_simulated(self, actor: str) -> bool:
+        """Return True if an actor is a simulated vehicle that flies now."""
+        ...
+
+
+class OutputOffers(Protocol):
+    """Values that outputs send besides poses and pictures."""
+
+    def offer_maps(self, maps: Mapping[str, VoxelMap]) -> None:
+        """Give maps, by name, to the outputs that send them, now and later."""
+        ...
+
+    def offer_paths(self, paths: PlannedPaths) -> None:
+        """Give planned flights to the outputs that send them, now and later."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostCamera:
+    """A camera of the bridge.
+
+    Attributes:
+        model: its geometry.
+        actor: on which it is.
+        modalities: that it offers.
+        pictures: hands them to all that take them.
+        headers: writes their headers.
+    """
+
+    model: CameraModel
+    actor: str
+    modalities: Sequence[str]
+    pictures: FanOut
+    headers: HeaderWriter
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceHost:
     """The parts of a bridge that a service may use.
@@ -50,8 +118,12 @@ class ServiceHost:
         world: where the actors are.
         clock: control of the bridge's time.
         vehicles: commands to simulated vehicles.
-        scene_of: returns a scene that answers questions, by its name or file; raises ConfigError
-            where the renderer is not installed.
+        scene_of: returns a scene that answers questions, by its name or file and the quality of
+            its pictures; raises ConfigError where the renderer is not installed.
+        setpoints: for actors that are simulated vehicles.
+        outputs: take what else a service makes.
+        cameras: by name.
+        services: those that were made before, in the order of the table, by name.
         race: of the bridge; None = it has none.
     """
 
@@ -59,7 +131,11 @@ class ServiceHost:
     world: World
     clock: ClockControl
     vehicles: VehicleCommandBus
-    scene_of: Callable[[str], SceneQueries]
+    scene_of: Callable[[str, str], SceneQueries]
+    setpoints: ActorSetpoints
+    outputs: OutputOffers
+    cameras: Mapping[str, HostCamera]
+    services: Mapping[str, Service]
     race: RaceMonitor | None
 
 
@@ -94,6 +170,10 @@ class Service:
         None = it has none.
         """
         return None
+
+    def routes(self) -> Sequence[APIRouter]:
+        """Return its REST routes; called once, in the thread of HTTP."""
+        return ()
 
     def faults(self) -> Mapping[str, int]:
         """Return unwanted input by reason; empty before it serves. Any thread."""

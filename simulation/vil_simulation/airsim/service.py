@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ConfigError, SinkError
@@ -21,6 +20,7 @@ from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 from vil_simulation.airsim.added_vehicles import AddedOptions
+from vil_simulation.airsim.config import AirsimConfig
 from vil_simulation.airsim.msgpack_rpc import RpcServer
 from vil_simulation.airsim.race_methods import GateNoise, ServedRace
 from vil_simulation.airsim.server import AirsimServer
@@ -37,7 +37,8 @@ class AirsimService(Service):
     """AirSim's interface of a bridge.
 
     Raises:
-        ConfigError: the settings cannot be read, or an actor does not exist.
+        ConfigError: the settings cannot be read, an actor does not exist, or the renderer of the
+            scene is not installed.
     """
 
     def __init__(self, section: AirsimConfig, host: ServiceHost) -> None:
@@ -45,13 +46,13 @@ class AirsimService(Service):
         self._host = host
         self._settings = parse_settings(section.settings)
         self._actors = served_actors(host.config, section)
+        self._scene = host.scene_of(section.scene, section.profile)
         self._rpc: RpcServer | None = None
 
     async def run(self) -> None:
         """Serve AirSim's programs once the simulated vehicles fly.
 
         Raises:
-            ConfigError: the renderer of the scene is not installed.
             RendererError: the scene cannot be drawn.
             SinkError: the port is taken.
         """
@@ -77,11 +78,7 @@ class AirsimService(Service):
             await server.close()
 
     def _make_server(self) -> AirsimServer:
-        """Return the server, not started.
-
-        Raises:
-            ConfigError: the renderer of the scene is not installed.
-        """
+        """Return the server, not started."""
         config = self._config
         host = self._host
         bridge = host.config
@@ -90,7 +87,7 @@ class AirsimService(Service):
             for name, actor in self._actors.items()
         ]
         bus = host.vehicles
-        scene = host.scene_of(config.scene)
+        scene = self._scene
         scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
         usual = self._settings.default
         served = ServedVehicles(vehicles, bus, host.world, WallClock.of_run(), usual)

@@ -34,7 +34,7 @@ async def made() -> AsyncIterator[tuple[World, SceneRays]]:
     config = BridgeConfig.model_validate(
         {"version": 1, "sources": sources}, context={"resolve": resolve}
     )
-    world, scenes = World({"sim": Transform.identity()}, []), SceneLibrary(config)
+    world, scenes = World({"sim": Transform.identity()}, []), SceneLibrary()
     yield world, SceneRays(scenes, world, config)
     await scenes.close()
 

@@ -74,7 +74,7 @@ def bridge(**sections: Any) -> BridgeConfig:
 @pytest.mark.parametrize("role", ["view", "control"])
 def test_a_bridge_with_tokens_serves_where_it_says_who_may(role: str) -> None:
     config = bridge(http={"token_file": "t"}, airsim={"role": role})
-    assert config.airsim is not None and config.airsim.role == role
+    assert config.section("airsim").role == role
 
 
 def test_a_bridge_with_tokens_and_no_role_does_not_start() -> None:
@@ -82,7 +82,10 @@ def test_a_bridge_with_tokens_and_no_role_does_not_start() -> None:
         ValidationError, match=r"airsim.role[\s\S]*AirSim's protocol knows none.*`role: view`"
     ):
         bridge(http={"token_file": "t"}, airsim={})
-    assert bridge(airsim={}).airsim is not None and bridge(http={"token_file": "t"}).airsim is None
+    assert (
+        bridge(airsim={}).section("airsim") is not None
+        and bridge(http={"token_file": "t"}).section("airsim") is None
+    )
 
 
 def test_an_address_of_the_network_needs_insecure_whatever_the_tokens_are() -> None:
@@ -91,4 +94,4 @@ def test_an_address_of_the_network_needs_insecure_whatever_the_tokens_are() -> N
             ValidationError, match="can be reached from the network and nothing guards it yet"
         ):
             bridge(**sections, airsim={"bind": "0.0.0.0", "role": "view"})
-    assert bridge(airsim={"bind": "0.0.0.0", "insecure": True}).airsim is not None
+    assert bridge(airsim={"bind": "0.0.0.0", "insecure": True}).section("airsim") is not None

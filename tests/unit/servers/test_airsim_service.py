@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.daemon.scene_rays import SceneLibrary
 from vil_bridge.services.service import ServiceHost
+from vil_simulation.airsim.config import AirsimConfig
 from vil_simulation.airsim.service import AirsimService
 
 
@@ -23,7 +25,8 @@ from vil_simulation.airsim.service import AirsimService
 def test_a_wrong_section_is_refused_before_the_bridge_runs(
     section: dict[str, Any], problem: str
 ) -> None:
-    nothing: Any = None
-    host = ServiceHost(BridgeConfig(version=1), nothing, nothing, nothing, nothing, None)
+    parts: dict[str, Any] = dict.fromkeys(field.name for field in fields(ServiceHost))
+    parts |= {"config": BridgeConfig(version=1), "scene_of": SceneLibrary().of}
+    host = ServiceHost(**parts)
     with pytest.raises(ConfigError, match=problem):
         AirsimService(AirsimConfig(**section), host)

@@ -49,7 +49,7 @@ def test_vehicles_stand_on_the_floor_at_their_starts_in_enu(tmp_path: Path) -> N
     source = simulated(config)
     starts = source.starts()
     assert starts == {"a": ("airsim", (0.0, 0.0, 0.15)), "drone_b": ("airsim", (-1.0, 3.0, 0.15))}
-    assert config.airsim is not None and config.airsim.vehicles == {"A": "a", "Drone B": "drone_b"}
+    assert config.section("airsim").vehicles == {"A": "a", "Drone B": "drone_b"}
     assert config.simulation.speed == 5 and config.simulation.clock == "simulated"
     assert source.origin.latitude_deg == 47.0
     assert [v.yaw_deg for v in source.vehicles.values()] == pytest.approx([90.0, 0.0])
@@ -57,8 +57,7 @@ def test_vehicles_stand_on_the_floor_at_their_starts_in_enu(tmp_path: Path) -> N
 
 def test_names_that_become_the_same_are_told_apart(tmp_path: Path) -> None:
     config = bridge(tmp_path, Vehicles={"D 1": {}, "D_1": {}, "9": {}})
-    assert config.airsim is not None
-    assert config.airsim.vehicles == {"9": "v9", "D 1": "d_1", "D_1": "d_1_2"}
+    assert config.section("airsim").vehicles == {"9": "v9", "D 1": "d_1", "D_1": "d_1_2"}
 
 
 def test_vehicles_that_would_overlap_stand_side_by_side(tmp_path: Path) -> None:
@@ -97,8 +96,8 @@ def test_a_course_is_a_level_of_the_racing_lab(tmp_path: Path) -> None:
     headings = [vehicle.yaw_deg for vehicle in simulated(config).vehicles.values()]
     assert headings == pytest.approx([90.0] * 3)
     assert config.race is not None and config.race.racers == ("drone_1", "drone_2", "drone_3")
-    assert config.airsim is not None and config.airsim.positions == "world"
-    elsewhere = bridge(tmp_path).airsim
+    assert config.section("airsim").positions == "world"
+    elsewhere = bridge(tmp_path).section("airsim")
     assert elsewhere is not None and elsewhere.positions == "start"
 
 
@@ -107,7 +106,7 @@ def test_multirotors_brake_unless_they_shall_fly_as_airsim(compat: bool, tmp_pat
     config = bridge(tmp_path, compat=compat, Vehicles={"A": {}, "B": {}})
     vehicles = simulated(config).vehicles.values()
     assert [vehicle.compat for vehicle in vehicles] == [compat, compat]
-    assert config.airsim is not None and config.airsim.compat is compat
+    assert config.section("airsim").compat is compat
     car = simulated(bridge(tmp_path, compat=compat, SimMode="Car"))
     assert [vehicle.compat for vehicle in car.vehicles.values()] == [False]
 
@@ -116,7 +115,7 @@ def test_multirotors_brake_unless_they_shall_fly_as_airsim(compat: bool, tmp_pat
 def test_a_mode_has_its_model(mode: str, model: str, tmp_path: Path) -> None:
     config = bridge(tmp_path, SimMode=mode, port=4000)
     (vehicle,) = simulated(config).vehicles.values()
-    assert vehicle.model == model and config.airsim is not None and config.airsim.port == 4000
+    assert vehicle.model == model and config.section("airsim").port == 4000
 
 
 def test_a_car_stands_on_the_floor_in_its_own_shape_and_has_walls(tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ def test_an_open_address_is_refused_in_words() -> None:
     ):
         airsim_bridge(load_settings(None), bind="0.0.0.0", insecure=False, **options)
     config = airsim_bridge(load_settings(None), bind="0.0.0.0", insecure=True, **options)
-    assert config.airsim is not None and config.airsim.bind == "0.0.0.0"
+    assert config.section("airsim").bind == "0.0.0.0"
 
 
 @pytest.mark.process

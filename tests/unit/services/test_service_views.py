@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from tests.support.sample_snapshot import sample_snapshot
 from vil_bridge.cli.top import rows_of
 from vil_bridge.core.measure import Measure
-from vil_bridge.interfaces.services import SERVICES, ServicePlugin
+from vil_bridge.interfaces.services import ServicePlugin, services
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.web.routes.status import status_json
 from vil_bridge.web.schemas import status
@@ -42,7 +42,7 @@ def with_battery(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = ModuleType("battery_view")
     module.__dict__.update(View=dict[str, BatteryView], LABEL="battery", rows=battery_rows)
     monkeypatch.setitem(sys.modules, "battery_view", module)
-    monkeypatch.setitem(SERVICES, "battery", ServicePlugin("none:None", "battery_view"))
+    monkeypatch.setitem(services(), "battery", ServicePlugin("none:None", view="battery_view"))
     return status._with_services()
 
 
@@ -73,9 +73,9 @@ def test_rows_of_a_terminal_come_from_the_view() -> None:
     assert (row["name"], row["note"]) == ("main", "25% left")
 
 
-@pytest.mark.parametrize("name", [name for name, plugin in SERVICES.items() if plugin.view])
+@pytest.mark.parametrize("name", [name for name, plugin in services().items() if plugin.view])
 def test_a_view_imports_the_core_alone(name: str) -> None:
-    path = Path(import_module(SERVICES[name].view).__file__ or "")
+    path = Path(import_module(services()[name].view).__file__ or "")
     nodes = ast.walk(ast.parse(path.read_text()))
     ours = [
         node.module

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vil_bridge.config.twin import TwinConfig
 from vil_bridge.services.service import Service, ServiceHost
+from vil_bridge.services.twins.config import TwinConfig
 from vil_bridge.services.twins.monitor import CALM_SHARE, TwinMonitor, TwinPair
 from vil_bridge.services.twins.view import TwinView, View
 
@@ -18,6 +18,8 @@ class TwinService(Service):
     def __init__(self, section: Mapping[str, TwinConfig], host: ServiceHost) -> None:
         pairs = [TwinPair(name, **twin.model_dump()) for name, twin in section.items()]
         self._monitor = TwinMonitor(host.world, pairs)
+        for pair in pairs:
+            host.setpoints.follow(pair.vehicle, pair.twin)
 
     def check(self) -> Sequence[str]:
         """Compare the paths; return a sentence for each twin in alarm."""

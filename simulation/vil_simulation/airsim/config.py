@@ -1,14 +1,19 @@
-"""Configuration of the AirSim server."""
+"""Section ``airsim`` of the configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from vil_bridge.config.base import Listening, NameOrFile, StrictModel
 from vil_bridge.config.bind_address import require_guard
+from vil_bridge.config.references import ReferenceProblem
+from vil_bridge.config.sections import Section
+
+__all__ = ["SECTION", "AirsimConfig"]
 
 _VehicleName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
@@ -77,3 +82,25 @@ class AirsimConfig(StrictModel):
     def _reachable(cls, bind: str, info: ValidationInfo) -> str:
         require_guard(bind, guarded=bool(info.data.get("insecure")))
         return bind
+
+
+def _role_of_programs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    """Yield the missing role of programs of a bridge that asks people for tokens."""
+    airsim = config.get("airsim")
+    http = config.get("http")
+    if not isinstance(airsim, Mapping) or not isinstance(http, Mapping):
+        return
+    if airsim.get("role") is None and http.get("token_file") is not None:
+        reason = (
+            "http.token_file asks for tokens, and AirSim's protocol knows none: say what every "
+            "program that reaches its port may do: `role: view` (read) or `role: control` (change "
+            "everything)"
+        )
+        yield ReferenceProblem(("airsim", "role"), reason)
+
+
+SECTION: Final = Section(
+    AirsimConfig | None,
+    Field(default=None, description="The server for AirSim's programs; none = no server."),
+    _role_of_programs,
+)
