@@ -39,7 +39,7 @@ setup-dev: $(DEV)
 KERNEL = vil_bridge/kernel
 
 $(STAMP): requirements-demo.lock pyproject.toml hatch_build.py scripts/setup.sh \
-    $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c \
+    $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c $(KERNEL)/layout.c \
     $(KERNEL)/natnet.c $(KERNEL)/natnet.h $(KERNEL)/natnet_stream.c $(KERNEL)/natnet_stream.h \
     $(KERNEL)/numbers.c $(KERNEL)/numbers.h $(KERNEL)/poses.h $(KERNEL)/rays.c $(KERNEL)/skeletons.c \
     $(KERNEL)/tracks.c $(KERNEL)/tracks.h $(KERNEL)/twist_filter.c $(KERNEL)/version.c $(KERNEL)/vicon.c $(KERNEL)/vicon.h \

@@ -34,6 +34,7 @@ from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_adapters.vicon.udp_codec import decode_objects
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.kernel.structs import VilClock
 from vil_bridge.protocols.natnet.axes import pose_matrix
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE
 from vil_bridge.protocols.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
@@ -190,13 +191,19 @@ def _clock_seeds() -> Iterator[Seed]:
     rng = np.random.default_rng(5)
     while True:
         t_ns, offset_ns = 10**12, int(rng.choice((0, 10**9, -(2**60), 2**61)))
-        line = struct.pack("<2qd", t_ns, offset_ns, rng.normal(0.0, 1e-5))
-        fit = struct.pack("<2q3d", t_ns, offset_ns, rng.normal(0.0, 1e-5), 1e6, -1e7)
-        clock = (
-            struct.pack("<2q", 1, 3600 * NS_PER_S)
-            + line
-            + fit
-            + struct.pack("<4q", t_ns, offset_ns, 0, 0)
+        clock = VilClock(
+            ready=1,
+            oldest_ns=3600 * NS_PER_S,
+            line_ref_ns=t_ns,
+            line_offset_ns=offset_ns,
+            line_drift=rng.normal(0.0, 1e-5),
+            fit_ref_ns=t_ns,
+            fit_offset_ns=offset_ns,
+            fit_drift=rng.normal(0.0, 1e-5),
+            most_over_ns=1e6,
+            least_over_ns=-1e7,
+            second_start_ns=t_ns,
+            second_offset_ns=offset_ns,
         )
         stream = b""
         for number in range(rng.integers(1, 20)):
@@ -205,7 +212,7 @@ def _clock_seeds() -> Iterator[Seed]:
             stream += struct.pack(
                 "<3q", arrival_ns + offset_ns - late_ns, arrival_ns, int(rng.choice((0, 10**6)))
             )
-        yield b"", clock + stream
+        yield b"", bytes(clock) + stream
 
 
 def _tracks_seeds() -> Iterator[Seed]:

@@ -1,4 +1,5 @@
-/* Vectors, quaternions (Hamilton, unit, scalar last) and 3 x 3 matrices (row by row), as in core/geometry.py. */
+/* Vectors, quaternions (Hamilton, unit, scalar last) and 3 x 3 matrices (row by row), as in
+ * core/geometry.py. */
 #ifndef VIL_ALGEBRA_H
 #define VIL_ALGEBRA_H
 
@@ -6,7 +7,8 @@
 
 static inline void cross3(const double *a, const double *b, double *out)
 {
-    const double x = a[1] * b[2] - a[2] * b[1], y = a[2] * b[0] - a[0] * b[2], z = a[0] * b[1] - a[1] * b[0];
+    const double x = a[1] * b[2] - a[2] * b[1], y = a[2] * b[0] - a[0] * b[2],
+                 z = a[0] * b[1] - a[1] * b[0];
     out[0] = x, out[1] = y, out[2] = z;
 }
 
@@ -39,9 +41,12 @@ static inline void q_normalize(double *q)
 static inline void q_to_matrix(const double *q, double *R)
 {
     const double x = q[0], y = q[1], z = q[2], w = q[3];
-    R[0] = x * x - y * y - z * z + w * w, R[1] = 2.0 * (x * y - z * w), R[2] = 2.0 * (x * z + y * w);
-    R[3] = 2.0 * (x * y + z * w), R[4] = y * y - x * x - z * z + w * w, R[5] = 2.0 * (y * z - x * w);
-    R[6] = 2.0 * (x * z - y * w), R[7] = 2.0 * (y * z + x * w), R[8] = z * z - x * x - y * y + w * w;
+    R[0] = x * x - y * y - z * z + w * w, R[1] = 2.0 * (x * y - z * w),
+    R[2] = 2.0 * (x * z + y * w);
+    R[3] = 2.0 * (x * y + z * w), R[4] = y * y - x * x - z * z + w * w,
+    R[5] = 2.0 * (y * z - x * w);
+    R[6] = 2.0 * (x * z - y * w), R[7] = 2.0 * (y * z + x * w),
+    R[8] = z * z - x * x - y * y + w * w;
 }
 
 static inline void q_exp(const double *turn_rad, double *q)
@@ -87,7 +92,8 @@ static inline void m_mul(const double *A, const double *B, double *out)
     double product[9];
     for (int r = 0; r < 3; r++)
         for (int c = 0; c < 3; c++)
-            product[3 * r + c] = A[3 * r] * B[c] + A[3 * r + 1] * B[3 + c] + A[3 * r + 2] * B[6 + c];
+            product[3 * r + c] =
+                A[3 * r] * B[c] + A[3 * r + 1] * B[3 + c] + A[3 * r + 2] * B[6 + c];
     for (int i = 0; i < 9; i++)
         out[i] = product[i];
 }

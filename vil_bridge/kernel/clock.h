@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-/* What the twin knows of the clock, and what has come since; _State of world/compiled_clock.py has the same fields.
+/* What the twin knows of the clock, and what has come since.
  *
- * ready: the rest is true. line: of ClockLine. fit: of Envelope; a usual stamp lies from least_over_ns to most_over_ns
- * beyond it. second: start and largest offset of the newest one. count, sum_ns: stamps since the twin looked, and the sum
- * of their offsets less the largest.
+ * ready: the rest is true. line: of ClockLine. fit: of Envelope; a usual stamp lies from
+ * least_over_ns to most_over_ns beyond it. second: start and largest offset of the newest one.
+ * count, sum_ns: stamps since the twin looked, and the sum of their offsets less the largest.
  */
 typedef struct {
     int64_t ready, oldest_ns;
@@ -20,6 +20,7 @@ typedef struct {
     int64_t count, sum_ns;
 } VilClock;
 
-int64_t vil_clock_stamp(VilClock *clock, int64_t t_foreign_ns, int64_t t_arrival_ns, int64_t latency_ns);
+int64_t vil_clock_stamp(VilClock *clock, int64_t t_foreign_ns, int64_t t_arrival_ns,
+                        int64_t latency_ns);
 
 #endif

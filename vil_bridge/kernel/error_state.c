@@ -1,7 +1,9 @@
-/* Error-state Kalman filter of a body that mocap sees and that carries an IMU: propagation and correction.
+/* Error-state Kalman filter of a body that mocap sees and that carries an IMU: propagation and
+ * correction.
  *
- * Twin of vil_bridge/world/inertial/error_state.py and covariance.py, which explain the mathematics and are the
- * oracle of the tests. A state is one array: the numbers of X_*, then the covariance of the 25 errors, row by row.
+ * Twin of vil_bridge/world/inertial/error_state.py and covariance.py, which explain the mathematics
+ * and are the oracle of the tests. A state is one array: the numbers of X_*, then the covariance of
+ * the 25 errors, row by row.
  */
 #include "algebra.h"
 
@@ -10,13 +12,36 @@
 #include <string.h>
 
 enum { N = 25, M = 6 };
-enum { ATTITUDE = 0, VELOCITY = 3, POSITION = 6, GYRO_BIAS = 9, ACCEL_BIAS = 12, LATE = 15, MOUNT = 16, SCALE = 19, LEVER = 22 };
-enum { X_Q = 0, X_V = 4, X_P = 7, X_W = 10, X_GYRO = 13, X_ACCEL = 16, X_LATE = 19, X_MOUNT = 20, X_SCALE = 23, X_LEVER = 26, X_COVARIANCE = 29 };
+enum {
+    ATTITUDE = 0,
+    VELOCITY = 3,
+    POSITION = 6,
+    GYRO_BIAS = 9,
+    ACCEL_BIAS = 12,
+    LATE = 15,
+    MOUNT = 16,
+    SCALE = 19,
+    LEVER = 22
+};
+enum {
+    X_Q = 0,
+    X_V = 4,
+    X_P = 7,
+    X_W = 10,
+    X_GYRO = 13,
+    X_ACCEL = 16,
+    X_LATE = 19,
+    X_MOUNT = 20,
+    X_SCALE = 23,
+    X_LEVER = 26,
+    X_COVARIANCE = 29
+};
 
 static const double GRAVITY_MPS2 = 9.80665;
 static const double LARGEST_BIAS_RADPS = 0.35, LATEST_S = 0.1, STILL_RADPS = 0.5, STILL_MPS = 0.1;
 static const double WALKS[N] = {
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3, 2e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-6, 1e-6, 1e-6,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3, 2e-5,
+    1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-6, 1e-6, 1e-6,
 };
 
 /* One step between two samples. */
@@ -28,7 +53,8 @@ typedef struct {
     double left_s; /* from its middle to the end */
 } Step;
 
-/* Increments over all steps, their derivatives by errors of the samples, and the noise that the samples give them. */
+/* Increments over all steps, their derivatives by errors of the samples, and the noise that the
+ * samples give them. */
 typedef struct {
     double q_xyzw[4], beta_mps[3], alpha_m[3], dt_s, w_end_radps[3];
     double rate[9][3], force[9][3], scale[9][3], noise[9][9];
@@ -55,7 +81,8 @@ static void series(double angle2, double *c)
 /* Integrate one step; q_xyzw, beta_mps and alpha_m go on. */
 static void integrate(Increments *sum, Step *step, const double *f_mps2)
 {
-    double angle_rad[3], half_rad[3], dq[4], q_middle[4], R[9], c[3], sf[3], ssf[3], dv[3], dp[3], turned[3];
+    double angle_rad[3], half_rad[3], dq[4], q_middle[4], R[9], c[3], sf[3], ssf[3], dv[3], dp[3],
+        turned[3];
     for (int i = 0; i < 3; i++) {
         angle_rad[i] = step->w_radps[i] * step->dt_s;
         half_rad[i] = 0.5 * angle_rad[i];
@@ -82,9 +109,10 @@ static void integrate(Increments *sum, Step *step, const double *f_mps2)
     q_mul(sum->q_xyzw, dq, sum->q_xyzw);
 }
 
-/* Add a step's derivatives and noise; A_beta and A_alpha are the sums of what the steps after it do to a turn. */
-static void add_jacobians(Increments *sum, const Step *step, const double *R_end_T, double *A_beta, double *A_alpha,
-                          const double *noise)
+/* Add a step's derivatives and noise; A_beta and A_alpha are the sums of what the steps after it do
+ * to a turn. */
+static void add_jacobians(Increments *sum, const Step *step, const double *R_end_T, double *A_beta,
+                          double *A_alpha, const double *noise)
 {
     double turned[9], beta[9], alpha[9], turn[9], by_rate[27], by_force[27] = {0};
     m_skew(step->force_mps2, step->dt_s, turned);
@@ -110,12 +138,15 @@ static void add_jacobians(Increments *sum, const Step *step, const double *R_end
             sum->scale[r][i] += by_rate[3 * r + i] * step->w_radps[i];
         }
         for (int c = 0; c < 9; c++)
-            sum->noise[r][c] += gyro * dot3(by_rate + 3 * r, by_rate + 3 * c) + accel * dot3(by_force + 3 * r, by_force + 3 * c);
+            sum->noise[r][c] += gyro * dot3(by_rate + 3 * r, by_rate + 3 * c)
+                                + accel * dot3(by_force + 3 * r, by_force + 3 * c);
     }
 }
 
-/* Integrate n >= 2 samples, free of the state's biases and gain. Returns 0, or -1 without memory. */
-static int preintegrate(const double *x, int64_t n, const int64_t *t_ns, const double *wf, const double *noise, Increments *sum)
+/* Integrate n >= 2 samples, free of the state's biases and gain. Returns 0, or -1 without
+ * memory. */
+static int preintegrate(const double *x, int64_t n, const int64_t *t_ns, const double *wf,
+                        const double *noise, Increments *sum)
 {
     Step *steps = malloc((size_t)(n - 1) * sizeof(Step));
     if (steps == NULL)
@@ -239,11 +270,13 @@ static void propagate_covariance(double (*P)[N], double (*F)[N], double (*noise)
         P[i][i] += WALKS[i] * WALKS[i] * dt_s;
 }
 
-/* Carry a state over n >= 2 samples as measured: t_ns (n), wf (n, 6); noise: the four numbers of ImuNoise.
+/* Carry a state over n >= 2 samples as measured: t_ns (n), wf (n, 6); noise: the four numbers of
+ * ImuNoise.
  *
  * Returns 0, or -1 without memory; the state is unchanged then.
  */
-int vil_propagate(int64_t n, double *state, const int64_t *t_ns, const double *wf, const double *noise)
+int vil_propagate(int64_t n, double *state, const int64_t *t_ns, const double *wf,
+                  const double *noise)
 {
     Increments on;
     if (preintegrate(state, n, t_ns, wf, noise, &on) != 0)
@@ -266,7 +299,8 @@ int vil_propagate(int64_t n, double *state, const int64_t *t_ns, const double *w
     return 0;
 }
 
-/* Return a vector that vanishes where it is small against its noise, and what its squares lose, on average. */
+/* Return a vector that vanishes where it is small against its noise, and what its squares lose, on
+ * average. */
 static double beyond_noise(const double *v, double variance, double *out)
 {
     const double v2 = dot3(v, v), share = v2 / (v2 + variance);
@@ -275,10 +309,13 @@ static double beyond_noise(const double *v, double variance, double *out)
     return (v2 - v2 * share * share) / 3.0;
 }
 
-/* Residual (6), its derivative H (6, 25), and variances (6) beyond the first order, of a pose: p (3), q (4). */
-static void measure(const double *x, double (*P)[N], const double *pose, double *residual, double (*H)[N], double *beyond)
+/* Residual (6), its derivative H (6, 25), and variances (6) beyond the first order, of a pose: p
+ * (3), q (4). */
+static void measure(const double *x, double (*P)[N], const double *pose, double *residual,
+                    double (*H)[N], double *beyond)
 {
-    double q_mount[4], q_seen[4], R[9], R_mount[9], RR_mount[9], R_mount_T[9], lever[3], block[9], skewed[9], w[3], v[3], along[3];
+    double q_mount[4], q_seen[4], R[9], R_mount[9], RR_mount[9], R_mount_T[9], lever[3], block[9],
+        skewed[9], w[3], v[3], along[3];
     q_exp(x + X_MOUNT, q_mount);
     q_to_matrix(q_mount, R_mount);
     q_to_matrix(x + X_Q, R);
@@ -319,7 +356,8 @@ static void measure(const double *x, double (*P)[N], const double *pose, double 
     put(H, 3, LEVER, RR_mount, 1.0);
 }
 
-/* Replace the lower half of a symmetric, positive matrix (6, 6) by its Cholesky factor. Returns 0, or -1. */
+/* Replace the lower half of a symmetric, positive matrix (6, 6) by its Cholesky factor. Returns 0,
+ * or -1. */
 static int cholesky(double (*S)[M])
 {
     for (int j = 0; j < M; j++)
@@ -363,8 +401,10 @@ static void apply_h(double (*H)[N], double (*P)[N], double (*out)[N])
                     out[r][c] += H[r][k] * P[k][c];
 }
 
-/* P = (1 - K H) P (1 - K H)^T + K R K^T, where gain (6, 25) is K^T and HP = H P, which is overwritten. */
-static void update_covariance(double (*P)[N], double (*H)[N], double (*HP)[N], double (*gain)[N], const double *R)
+/* P = (1 - K H) P (1 - K H)^T + K R K^T, where gain (6, 25) is K^T and HP = H P, which is
+ * overwritten. */
+static void update_covariance(double (*P)[N], double (*H)[N], double (*HP)[N], double (*gain)[N],
+                              const double *R)
 {
     for (int m = 0; m < M; m++)
         for (int r = 0; r < N; r++)
@@ -399,7 +439,8 @@ static void apply_errors(double *x, const double *e)
     for (int i = 0; i < 3; i++) {
         x[X_V + i] += e[VELOCITY + i];
         x[X_P + i] += e[POSITION + i];
-        x[X_GYRO + i] = fmin(fmax(x[X_GYRO + i] + e[GYRO_BIAS + i], -LARGEST_BIAS_RADPS), LARGEST_BIAS_RADPS);
+        x[X_GYRO + i] =
+            fmin(fmax(x[X_GYRO + i] + e[GYRO_BIAS + i], -LARGEST_BIAS_RADPS), LARGEST_BIAS_RADPS);
         x[X_ACCEL + i] += e[ACCEL_BIAS + i];
         x[X_SCALE + i] += e[SCALE + i];
         x[X_LEVER + i] += e[LEVER + i];
@@ -413,16 +454,17 @@ static void apply_errors(double *x, const double *e)
 
 /* Correct a state by a pose.
  *
- * pose: p (3), q of the body times the configured mount (4), seconds from the state to the pose, the gate of the
- * normalized innovation squared, and the variances of the pose (6).
- * found: residual (6), S (6, 6), normalized innovation squared, variances beyond the noise (6), and squares of what
- * the update left plus the state's own variances in it, less those (6).
- * Returns 1, or 0 where the gate or a matrix that is not positive refuses the pose; the state is unchanged then.
+ * pose: p (3), q of the body times the configured mount (4), seconds from the state to the pose,
+ * the gate of the normalized innovation squared, and the variances of the pose (6). found: residual
+ * (6), S (6, 6), normalized innovation squared, variances beyond the noise (6), and squares of what
+ * the update left plus the state's own variances in it, less those (6). Returns 1, or 0 where the
+ * gate or a matrix that is not positive refuses the pose; the state is unchanged then.
  */
 int vil_correct(double *state, const double *pose, double *found)
 {
     double (*P)[N] = (double (*)[N])(state + X_COVARIANCE);
-    double H[M][N], HP[M][N], gain[M][N], S[M][M], R[M], residual[M], solved[M], *beyond = found + 43, e[N] = {0};
+    double H[M][N], HP[M][N], gain[M][N], S[M][M], R[M], residual[M], solved[M],
+        *beyond = found + 43, e[N] = {0};
     measure(state, P, pose, residual, H, beyond);
     apply_h(H, P, HP);
     for (int r = 0; r < M; r++) {

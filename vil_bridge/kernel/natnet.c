@@ -1,15 +1,34 @@
 /* FRAMEOFDATA of NatNet 3.0 and newer: checks of the layout, and poses of the room.
  *
- * Twin of adapters/vil_adapters/optitrack/fast_codec.py and convert.py, which explain the layout and the conversion and
- * are the oracle of the tests. A datagram that is not plain is left to them: they know the error.
+ * Twin of adapters/vil_adapters/optitrack/fast_codec.py and convert.py, which explain the layout
+ * and the conversion and are the oracle of the tests. A datagram that is not plain is left to them:
+ * they know the error.
  */
 #include "natnet.h"
 
 #include <math.h>
 
-enum { HEADER = 4, BODY = 38, MARKER = 26, POINT = 12, SUFFIX_30 = 46, SUFFIX_41 = 54, TRACKED = 1 };
+enum {
+    HEADER = 4,
+    BODY = 38,
+    MARKER = 26,
+    POINT = 12,
+    SUFFIX_30 = 46,
+    SUFFIX_41 = 54,
+    TRACKED = 1
+};
 enum { LITTLE_ENDIAN_HERE = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ };
-enum { MARKER_SETS, OTHER_MARKERS, BODIES, SKELETONS, ASSETS, MARKERS, FORCE_PLATES, DEVICES, SECTIONS };
+enum {
+    MARKER_SETS,
+    OTHER_MARKERS,
+    BODIES,
+    SKELETONS,
+    ASSETS,
+    MARKERS,
+    FORCE_PLATES,
+    DEVICES,
+    SECTIONS
+};
 
 /* Bytes that were not read yet; bad once a read went past them. */
 typedef struct {
@@ -81,7 +100,9 @@ static Records next_records(Cursor *cursor, int64_t bytes)
 
 static void pass_text(Cursor *cursor)
 {
-    const uint8_t *end = cursor->at == cursor->end ? NULL : memchr(cursor->at, 0, (size_t)(cursor->end - cursor->at));
+    const uint8_t *end = cursor->at == cursor->end
+                             ? NULL
+                             : memchr(cursor->at, 0, (size_t)(cursor->end - cursor->at));
     if (end == NULL)
         cursor->bad = 1;
     else
@@ -135,7 +156,8 @@ static int scan_counted(Cursor cursor, Frame *frame)
     return suffix_ends(&cursor, SUFFIX_30);
 }
 
-/* Records that share a section evenly, and bytes of it that are not read; fields of a newer layout lie between them. */
+/* Records that share a section evenly, and bytes of it that are not read; fields of a newer layout
+ * lie between them. */
 static Records shared(Cursor *section, int64_t count, int64_t bytes, int64_t *unread)
 {
     const int64_t size = section->end - section->at;
@@ -175,7 +197,8 @@ static int scan_sized(Cursor cursor, Frame *frame)
         pass_asset(sections + ASSETS);
     if (sections[SKELETONS].bad || sections[ASSETS].bad)
         return 0;
-    frame->unread += (sections[SKELETONS].end - sections[SKELETONS].at) + (sections[ASSETS].end - sections[ASSETS].at);
+    frame->unread += (sections[SKELETONS].end - sections[SKELETONS].at)
+                     + (sections[ASSETS].end - sections[ASSETS].at);
     const int64_t spare = cursor.end - cursor.at - SUFFIX_41;
     if (spare > 0) {
         frame->unread += spare;
@@ -195,7 +218,8 @@ static int scan(const uint8_t *datagram, int64_t size, int sized, Frame *frame)
     return sized ? scan_sized(cursor, frame) : scan_counted(cursor, frame);
 }
 
-/* Check a frame without converting it. Returns the bytes that this layout does not know, -1 where it is not plain. */
+/* Check a frame without converting it. Returns the bytes that this layout does not know, -1 where
+ * it is not plain. */
 int vil_natnet_scan(const uint8_t *datagram, int64_t size, int sized)
 {
     Frame frame;
@@ -239,7 +263,8 @@ static uint8_t convert(const uint8_t *record, Progress *on, double *out)
     return 0;
 }
 
-/* Convert records into the rows that the binding has for them; a record without a row is counted only. */
+/* Convert records into the rows that the binding has for them; a record without a row is counted
+ * only. */
 static void take(Progress *on, const Records *records)
 {
     const VilNatNetBinding *binding = on->binding;
@@ -258,8 +283,9 @@ static void take(Progress *on, const Records *records)
 
 /* Convert a frame by a binding into its arrays.
  *
- * Returns 0 where every tracked pose is one, 1 where some are not (nonfinite, implausible), -1 where the frame has
- * another layout than the binding, or is not plain; the arrays mean nothing then.
+ * Returns 0 where every tracked pose is one, 1 where some are not (nonfinite, implausible), -1
+ * where the frame has another layout than the binding, or is not plain; the arrays mean nothing
+ * then.
  */
 int vil_natnet_convert(const uint8_t *datagram, int64_t size, int sized, VilNatNetBinding *binding)
 {

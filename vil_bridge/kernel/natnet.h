@@ -6,12 +6,13 @@
 
 #include <stdint.h>
 
-/* Meaning of the records of frames of one layout; _Binding of compiled_frame.py has the same fields.
+/* Meaning of the records of frames of one layout.
  *
- * layout: number of bodies and their ids, number of assets, and of each its id, its number of bodies and their ids,
- * number of skeletons, and of each the same. A record's row: that of its pose (7) and flag among the rows_out of the
- * result, -1 for none. absent: rows without a record. parents: row of the pose that a row is relative to, -1 for none.
- * axis, factor: entry of a streamed pose that becomes one of the room, and its factor.
+ * layout: number of bodies and their ids, number of assets, and of each its id, its number of
+ * bodies and their ids, number of skeletons, and of each the same. A record's row: that of its pose
+ * (7) and flag among the rows_out of the result, -1 for none. absent: rows without a record.
+ * parents: row of the pose that a row is relative to, -1 for none. axis, factor: entry of a
+ * streamed pose that becomes one of the room, and its factor.
  */
 typedef struct {
     int64_t words, rows_out, absent_count, has_local;

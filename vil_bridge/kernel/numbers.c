@@ -1,4 +1,5 @@
-/* Numbers as text: what a pose message to a renderer consists of (renderer/vil_renderer/flightgoggles/compiled_writer.py). */
+/* Numbers as text: what a pose message to a renderer consists of
+ * (renderer/vil_renderer/flightgoggles/compiled_writer.py). */
 #include "numbers.h"
 
 #include <math.h>
@@ -35,10 +36,11 @@ static char *write_number(double value, char *out)
 
 /* Copy a text and put a number in place of each byte 1: values[indices[k]] for the k-th.
  *
- * Returns the size, -1 where it exceeds the capacity, or where a number is not finite or 1e9 and more.
+ * Returns the size, -1 where it exceeds the capacity, or where a number is not finite or 1e9 and
+ * more.
  */
-int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count, const double *values,
-                         char *out, int64_t capacity)
+int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count,
+                         const double *values, char *out, int64_t capacity)
 {
     const char *end = text + size, *limit = out + capacity;
     char *begin = out;
@@ -60,10 +62,11 @@ int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices,
 }
 
 /* Write the text with the poses of now; returns as vil_fill_numbers does. */
-int64_t vil_write_poses(const vil_pose_text *t, const char *text, int64_t size)
+int64_t vil_write_poses(const VilPoseText *t, const char *text, int64_t size)
 {
     for (int64_t row = 0; row < t->bodies + t->cameras; row++) {
-        const double *turn = row < t->bodies ? t->body_turn : t->camera_turn, *in = t->poses + 7 * row;
+        const double *turn = row < t->bodies ? t->body_turn : t->camera_turn,
+                     *in = t->poses + 7 * row;
         double *out = t->values + 7 * row;
         for (int c = 0; c < 7; c++) {
             out[c] = 0.0;

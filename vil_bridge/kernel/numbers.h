@@ -6,8 +6,8 @@
 
 /* A pose message of one form; _Template of compiled_writer.py makes it.
  *
- * poses: rows (7) of bodies, then of cameras, which times their turn (7, 7) are the renderer's. indices: of the gaps into
- * values, all of these numbers.
+ * poses: rows (7) of bodies, then of cameras, which times their turn (7, 7) are the renderer's.
+ * indices: of the gaps into values, all of these numbers.
  */
 typedef struct {
     int64_t bodies, cameras, gaps, capacity;
@@ -15,10 +15,10 @@ typedef struct {
     const int32_t *indices;
     double *values;
     char *out;
-} vil_pose_text;
+} VilPoseText;
 
-int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count, const double *values,
-                         char *out, int64_t capacity);
-int64_t vil_write_poses(const vil_pose_text *t, const char *text, int64_t size);
+int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count,
+                         const double *values, char *out, int64_t capacity);
+int64_t vil_write_poses(const VilPoseText *t, const char *text, int64_t size);
 
 #endif

@@ -14,7 +14,8 @@ static inline void no_pose(double *pose)
     pose[6] = 1.0;
 }
 
-/* Turn bones relative to their parents into bones of the room, parents first; a parent of -1 marks a root. */
+/* Turn bones relative to their parents into bones of the room, parents first; a parent of -1 marks
+ * a root. */
 static inline void chain(int64_t rows, const int32_t *parents, double *poses, uint8_t *tracked)
 {
     for (int64_t row = 0; row < rows; row++) {

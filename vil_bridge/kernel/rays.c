@@ -1,4 +1,5 @@
-/* Cells of a grid that rays cross; the twin of world/occupancy/rays.py, which follows OctoMap's computeRayKeys. */
+/* Cells of a grid that rays cross; the twin of world/occupancy/rays.py, which follows OctoMap's
+ * computeRayKeys. */
 #include <math.h>
 #include <stdint.h>
 
@@ -17,7 +18,8 @@ static int nearest(const double *reach)
     return reach[1] < reach[2] ? 1 : 2;
 }
 
-/* A part of the grid: its lowest key, its cells along each axis, and a byte for each cell, z fastest. */
+/* A part of the grid: its lowest key, its cells along each axis, and a byte for each cell, z
+ * fastest. */
 typedef struct {
     const int64_t *low, *shape;
     uint8_t *marks;
@@ -35,7 +37,8 @@ static void mark(const Part *part, const int64_t *key)
     part->marks[place] = 1;
 }
 
-static void mark_ray(const Part *part, const float *sensor, const int64_t *first, const float *end, double resolution_m)
+static void mark_ray(const Part *part, const float *sensor, const int64_t *first, const float *end,
+                     double resolution_m)
 {
     int64_t key[3], last[3], step[3];
     float way[3], sum = 0.0F;
@@ -74,7 +77,8 @@ static void mark_ray(const Part *part, const float *sensor, const int64_t *first
     }
 }
 
-/* Mark the cells between a sensor and points, the points' own cells left out; all coordinates lie within the tree. */
+/* Mark the cells between a sensor and points, the points' own cells left out; all coordinates lie
+ * within the tree. */
 void vil_mark_rays(
     const float *sensor, const float *ends, int64_t count, double resolution_m, const int64_t *low,
     const int64_t *shape, uint8_t *marks)

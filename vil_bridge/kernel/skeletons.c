@@ -8,8 +8,9 @@
 #define SANE 1e5
 #define TWIST_WINDOW_NS 50000000
 
-/* Return 1 when all bones were seen, later than before, and the hips are where they were, or near. */
-static int is_plain(const vil_skeleton *s, const uint8_t *tracked, int64_t t_ns)
+/* Return 1 when all bones were seen, later than before, and the hips are where they were, or
+ * near. */
+static int is_plain(const VilSkeleton *s, const uint8_t *tracked, int64_t t_ns)
 {
     double sum = 0.0;
     if (s->stamps->suspected || s->bones == 0 || t_ns <= s->stamps->t_capture_ns)
@@ -23,20 +24,23 @@ static int is_plain(const vil_skeleton *s, const uint8_t *tracked, int64_t t_ns)
         return 0;
     if (*s->count == 0)
         return 1;
-    const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
-    const double most = vil_reachable_step(1e-9 * (double)(t_ns - s->stamps->t_capture_ns), s->max_mps, s->max_radps);
+    const double *before =
+        s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
+    const double most = vil_reachable_step(1e-9 * (double)(t_ns - s->stamps->t_capture_ns),
+                                           s->max_mps, s->max_radps);
     for (int c = 0; c < 7; c++)
         if (!(fabs(s->world[7 * s->place_bone + c] - before[c]) <= most))
             return 0;
     return 1;
 }
 
-static void account_repeat(const vil_skeleton *s, int64_t t_arrival_ns)
+static void account_repeat(const VilSkeleton *s, int64_t t_arrival_ns)
 {
     const int64_t t_before_ns = s->stamps->t_arrival_ns;
     int same = *s->count > 0 && t_before_ns >= 0;
     if (same) {
-        const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
+        const double *before =
+            s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
         for (int c = 0; c < 7; c++)
             same &= s->world[7 * s->place_bone + c] == before[c];
     }
@@ -47,8 +51,8 @@ static void account_repeat(const vil_skeleton *s, int64_t t_arrival_ns)
 }
 
 /* Bring a frame to the world and store it; 0 and nothing stored when it needs a closer look. */
-int vil_skeleton_store(const vil_skeleton *s, const vil_room *room, const double *in, const uint8_t *seen, int64_t t_ns,
-                       int64_t t_arrival_ns)
+int vil_skeleton_store(const VilSkeleton *s, const VilRoom *room, const double *in,
+                       const uint8_t *seen, int64_t t_ns, int64_t t_arrival_ns)
 {
     for (int64_t i = 0; i < s->bones; i++)
         vil_pose_to_world(room, in + 7 * i, s->world + 7 * i);
@@ -66,7 +70,7 @@ int vil_skeleton_store(const vil_skeleton *s, const vil_room *room, const double
 }
 
 /* Find the samples that a time lies between, or the two from which it is extrapolated: slots. */
-static void around(const vil_skeleton *s, int64_t t_ns, int64_t *older, int64_t *later)
+static void around(const VilSkeleton *s, int64_t t_ns, int64_t *older, int64_t *later)
 {
     const int64_t count = *s->count, oldest = count > s->capacity ? count - s->capacity : 0;
     const int64_t newest_ns = s->t[(count - 1) % s->capacity];
@@ -84,8 +88,9 @@ static void around(const vil_skeleton *s, int64_t t_ns, int64_t *older, int64_t 
     *older = (i > oldest ? i - 1 : i) % s->capacity;
 }
 
-/* Poses of all bones at an instant, at most horizon_ns after the newest; returns 0 while there is none. */
-int vil_skeleton_at(const vil_skeleton *s, int64_t t_ns, int64_t horizon_ns)
+/* Poses of all bones at an instant, at most horizon_ns after the newest; returns 0 while there is
+ * none. */
+int vil_skeleton_at(const VilSkeleton *s, int64_t t_ns, int64_t horizon_ns)
 {
     const int64_t count = *s->count;
     if (count == 0)

@@ -1,4 +1,5 @@
-/* Tracks of rigid actors: frames in, poses at any instant out; the twin of world/tracks.py, names as there. */
+/* Tracks of rigid actors: frames in, poses at any instant out; the twin of world/tracks.py, names
+ * as there. */
 #include "tracks.h"
 
 #include <math.h>
@@ -13,15 +14,18 @@
 #define PI 3.14159265358979323846
 
 /* Return 1 when a body can have moved between two poses within a time, and the second is a pose. */
-static int reachable(double dt_s, const double *pose, const double *before, double max_mps, double max_radps)
+static int reachable(double dt_s, const double *pose, const double *before, double max_mps,
+                     double max_radps)
 {
     double product = 0.0, norm2 = 0.0, step2_m2 = 0.0;
     for (int i = 0; i < 3; i++)
         step2_m2 += (pose[i] - before[i]) * (pose[i] - before[i]);
     for (int i = 3; i < 7; i++)
         product += pose[i] * before[i], norm2 += pose[i] * pose[i];
-    const double reach_m = max_mps * dt_s + SLACK_M, half_turn_rad = 0.5 * fmin(max_radps * dt_s + SLACK_RAD, PI);
-    return step2_m2 <= reach_m * reach_m && fabs(product) >= cos(half_turn_rad) && fabs(norm2 - 1.0) < UNIT_TOLERANCE;
+    const double reach_m = max_mps * dt_s + SLACK_M,
+                 half_turn_rad = 0.5 * fmin(max_radps * dt_s + SLACK_RAD, PI);
+    return step2_m2 <= reach_m * reach_m && fabs(product) >= cos(half_turn_rad)
+           && fabs(norm2 - 1.0) < UNIT_TOLERANCE;
 }
 
 /* Return a change of any number of a pose within which every pose can be reached. */
@@ -31,7 +35,7 @@ double vil_reachable_step(double dt_s, double max_mps, double max_radps)
     return fmin((max_mps * dt_s + SLACK_M) / sqrt(3.0), 0.5 * chord);
 }
 
-void vil_pose_to_world(const vil_room *room, const double *in, double *pose)
+void vil_pose_to_world(const VilRoom *room, const double *in, double *pose)
 {
     const double *turn = room->turn, *p_m = in, *q_xyzw = in + 3;
     memcpy(pose, in, sizeof(double[7]));
@@ -44,7 +48,7 @@ void vil_pose_to_world(const vil_room *room, const double *in, double *pose)
                   + q_xyzw[3] * turn[42 + c];
 }
 
-static void to_world(const vil_frame *f, const double *in, int64_t i)
+static void to_world(const VilFrame *f, const double *in, int64_t i)
 {
     double *pose = f->poses + 7 * i;
     vil_pose_to_world(f->room, in + 7 * f->columns[i], pose);
@@ -60,14 +64,14 @@ static void to_world(const vil_frame *f, const double *in, int64_t i)
 }
 
 /* Compute the poses in the world of rows in their room. */
-void vil_frame_to_world(const vil_frame *f, const double *in)
+void vil_frame_to_world(const VilFrame *f, const double *in)
 {
     for (int64_t i = 0; i < f->count; i++)
         to_world(f, in, i);
 }
 
 /* Return 1 when all bodies were seen, later than before, and nearer than the slowest could move. */
-static int is_plain(const vil_bank *b, const vil_frame *f, const uint8_t *seen, int64_t t_ns)
+static int is_plain(const VilBank *b, const VilFrame *f, const uint8_t *seen, int64_t t_ns)
 {
     int64_t newest_ns = INT64_MIN;
     for (int64_t i = 0; i < f->count; i++) {
@@ -78,7 +82,8 @@ static int is_plain(const vil_bank *b, const vil_frame *f, const uint8_t *seen, 
     }
     if (t_ns <= newest_ns)
         return 0;
-    const double most = vil_reachable_step(1e-9 * (double)(t_ns - newest_ns), b->slowest_mps, b->slowest_radps);
+    const double most =
+        vil_reachable_step(1e-9 * (double)(t_ns - newest_ns), b->slowest_mps, b->slowest_radps);
     for (int64_t i = 0; i < f->count; i++)
         for (int c = 0; c < 7; c++)
             if (!(fabs(f->poses[7 * i + c] - b->newest[7 * f->rows[i] + c]) <= most))
@@ -87,25 +92,25 @@ static int is_plain(const vil_bank *b, const vil_frame *f, const uint8_t *seen, 
 }
 
 /* Return 1 when every body that was seen later than before can be where it was seen. */
-static int is_possible(const vil_bank *b, const vil_frame *f, const uint8_t *seen, int64_t t_ns)
+static int is_possible(const VilBank *b, const VilFrame *f, const uint8_t *seen, int64_t t_ns)
 {
     for (int64_t i = 0; i < f->count; i++) {
         const int64_t row = f->rows[i], dt_ns = t_ns - b->gate_ns[row];
         if (seen[f->columns[i]] && dt_ns > 0
-            && !reachable(1e-9 * (double)dt_ns, f->poses + 7 * i, b->newest + 7 * row, b->max_speed_mps[row],
-                          b->max_rate_radps[row]))
+            && !reachable(1e-9 * (double)dt_ns, f->poses + 7 * i, b->newest + 7 * row,
+                          b->max_speed_mps[row], b->max_rate_radps[row]))
             return 0;
     }
     return 1;
 }
 
-static int64_t slot_of(const vil_bank *b, int64_t row, int64_t number)
+static int64_t slot_of(const VilBank *b, int64_t row, int64_t number)
 {
     return number % b->capacity * b->rows + row;
 }
 
 /* Filter the samples of a row that are not filtered yet. */
-static void advance(const vil_bank *b, const vil_filter *filter, int64_t row)
+static void advance(const VilBank *b, const VilFilter *filter, int64_t row)
 {
     for (; b->done[row] < b->count[row]; b->done[row]++) {
         const int64_t slot = slot_of(b, row, b->done[row]);
@@ -126,7 +131,7 @@ static void advance(const vil_bank *b, const vil_filter *filter, int64_t row)
     }
 }
 
-static void account_repeat(const vil_bank *b, int64_t row, const double *pose, int64_t t_arrival_ns)
+static void account_repeat(const VilBank *b, int64_t row, const double *pose, int64_t t_arrival_ns)
 {
     int same = b->t_arrival_ns[row] >= 0;
     for (int c = 0; c < 7; c++)
@@ -137,7 +142,8 @@ static void account_repeat(const vil_bank *b, int64_t row, const double *pose, i
     b->repeats_newest_ns[row] = t_arrival_ns;
 }
 
-static void store(const vil_bank *b, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns)
+static void store(const VilBank *b, int64_t row, const double *pose, int64_t t_ns,
+                  int64_t t_arrival_ns)
 {
     const int64_t slot = slot_of(b, row, b->count[row]);
     b->t[slot] = t_ns - b->moved_ns[row];
@@ -150,10 +156,10 @@ static void store(const vil_bank *b, int64_t row, const double *pose, int64_t t_
     b->t_arrival_ns[row] = t_arrival_ns;
 }
 
-/* Store a frame whose poses are in the world: flags and the number of samples out of order, or VIL_BODIES_REFUSED and
- * nothing done when a body seems to be where it cannot be. */
-int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, const uint8_t *all_seen,
-                        int64_t t_ns, int64_t t_arrival_ns)
+/* Store a frame whose poses are in the world: flags and the number of samples out of order, or
+ * VIL_BODIES_REFUSED and nothing done when a body seems to be where it cannot be. */
+int64_t vil_bank_append(const VilBank *b, const VilFilter *filter, const VilFrame *f,
+                        const uint8_t *all_seen, int64_t t_ns, int64_t t_arrival_ns)
 {
     int64_t found = 0;
     if (!is_plain(b, f, all_seen, t_ns) && !is_possible(b, f, all_seen, t_ns))
@@ -177,24 +183,26 @@ int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_f
     return found;
 }
 
-void vil_bank_advance(const vil_bank *b, const vil_filter *filter)
+void vil_bank_advance(const VilBank *b, const VilFilter *filter)
 {
     for (int64_t row = 0; row < b->rows; row++)
         advance(b, filter, row);
 }
 
 /* Return 1 when all rows were seen lately and none repeats its poses. */
-int vil_bank_sure(const vil_bank *b, int64_t t_ns)
+int vil_bank_sure(const VilBank *b, int64_t t_ns)
 {
     int sure = 1;
     for (int64_t row = 0; row < b->rows; row++)
-        sure &= b->tracked[row] && b->t_arrival_ns[row] >= 0 && b->t_arrival_ns[row] >= t_ns - b->coast_ns[row]
+        sure &= b->tracked[row] && b->t_arrival_ns[row] >= 0
+                && b->t_arrival_ns[row] >= t_ns - b->coast_ns[row]
                 && b->repeats[row] < LEAST_REPEATS;
     return sure;
 }
 
 /* Move the capture times of some rows: the clock that they come from is known better now. */
-void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *rows, int64_t count, int64_t by_ns)
+void vil_bank_shift(const VilBank *b, const VilFilter *filter, const int64_t *rows, int64_t count,
+                    int64_t by_ns)
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = rows[i];
@@ -208,7 +216,7 @@ void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *
 }
 
 /* Interpolate a row at a past instant; returns 0 outside its history. */
-static int interpolate(const vil_bank *b, int64_t row, int64_t t_ns, double *pose)
+static int interpolate(const VilBank *b, int64_t row, int64_t t_ns, double *pose)
 {
     const int64_t count = b->count[row], oldest = count > b->capacity ? count - b->capacity : 0;
     t_ns -= b->moved_ns[row];
@@ -220,10 +228,12 @@ static int interpolate(const vil_bank *b, int64_t row, int64_t t_ns, double *pos
         else
             high = middle;
     }
-    const int64_t then = slot_of(b, row, low), first = slot_of(b, row, low > oldest ? low - 1 : oldest);
+    const int64_t then = slot_of(b, row, low),
+                  first = slot_of(b, row, low > oldest ? low - 1 : oldest);
     if (low >= count || (low == oldest && b->t[then] != t_ns))
         return 0;
-    const double span_ns = (double)(b->t[then] - b->t[first]), passed_ns = (double)(t_ns - b->t[first]);
+    const double span_ns = (double)(b->t[then] - b->t[first]),
+                 passed_ns = (double)(t_ns - b->t[first]);
     const double fraction = span_ns != 0.0 ? passed_ns / span_ns : 0.0;
     const double *before = b->poses + 7 * first, *after = b->poses + 7 * then;
     for (int i = 0; i < 3; i++)
@@ -232,7 +242,8 @@ static int interpolate(const vil_bank *b, int64_t row, int64_t t_ns, double *pos
     return 1;
 }
 
-static void extrapolate(const vil_bank *b, const vil_filter *filter, int64_t row, double lead_s, double *pose)
+static void extrapolate(const VilBank *b, const VilFilter *filter, int64_t row, double lead_s,
+                        double *pose)
 {
     double value[6], turn[3], q[4];
     vil_filter_ahead(filter, row, lead_s, value);
@@ -242,8 +253,9 @@ static void extrapolate(const vil_bank *b, const vil_filter *filter, int64_t row
     q_mul(b->filtered + 7 * row + 3, q, pose + 3);
 }
 
-/* Poses (rows, 7) at an instant: as measured in the past, else carried on, by no more than the limit. */
-void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses)
+/* Poses (rows, 7) at an instant: as measured in the past, else carried on, by no more than the
+ * limit. */
+void vil_bank_poses(const VilBank *b, const VilFilter *filter, int64_t t_ns, double *poses)
 {
     for (int64_t row = 0; row < b->rows; row++) {
         const int64_t t_capture_ns = b->t_capture_ns[row], limit_ns = b->limit_ns[row];

@@ -1,7 +1,8 @@
 /* Segments of Vicon's DataStream: poses of the room.
  *
- * Twin of adapters/vil_adapters/vicon/segments.py and convert.py, which explain the layout and the conversion and are
- * the oracle of the tests. What is malformed is left to them: they know the error.
+ * Twin of adapters/vil_adapters/vicon/segments.py and convert.py, which explain the layout and the
+ * conversion and are the oracle of the tests. What is malformed is left to them: they know the
+ * error.
  */
 #include "vicon.h"
 
@@ -18,16 +19,23 @@ static uint32_t u32_at(const uint8_t *at)
     return value;
 }
 
-/* Quaternion of a matrix by the largest pivot (Shepperd 1978); returns whether the matrix is a rotation. */
+/* Quaternion of a matrix by the largest pivot (Shepperd 1978); returns whether the matrix is a
+ * rotation. */
 static int q_from_matrix(const double *R, double tolerance, double *q)
 {
     const double squares[4] = {
-        1.0 + R[0] - R[4] - R[8], 1.0 - R[0] + R[4] - R[8], 1.0 - R[0] - R[4] + R[8], 1.0 + R[0] + R[4] + R[8],
+        1.0 + R[0] - R[4] - R[8],
+        1.0 - R[0] + R[4] - R[8],
+        1.0 - R[0] - R[4] + R[8],
+        1.0 + R[0] + R[4] + R[8],
     };
     const double xy = R[1] + R[3], xz = R[2] + R[6], yz = R[5] + R[7];
     const double xw = R[7] - R[5], yw = R[2] - R[6], zw = R[3] - R[1];
     const double products[4][4] = {
-        {squares[0], xy, xz, xw}, {xy, squares[1], yz, yw}, {xz, yz, squares[2], zw}, {xw, yw, zw, squares[3]},
+        {squares[0], xy, xz, xw},
+        {xy, squares[1], yz, yw},
+        {xz, yz, squares[2], zw},
+        {xw, yw, zw, squares[3]},
     };
     int pivot = 0, is_rotation = 1;
     for (int i = 1; i < 4; i++)
@@ -89,7 +97,8 @@ static void turn_up(double *pose)
 }
 
 /* Convert a body's segments; returns the number of the frame's next segment, or OTHER_LAYOUT. */
-static int64_t take(const uint8_t *body, uint32_t size, int64_t next, int light, VilViconBinding *binding)
+static int64_t take(const uint8_t *body, uint32_t size, int64_t next, int light,
+                    VilViconBinding *binding)
 {
     const int64_t stride = light ? LIGHT_SEGMENT : SEGMENT;
     if (size < HEAD)
@@ -115,11 +124,14 @@ static int64_t take(const uint8_t *body, uint32_t size, int64_t next, int light,
     return next;
 }
 
-/* Convert the bodies of a frame's segment blocks into the arrays of a binding; sizes: of each body (u32).
+/* Convert the bodies of a frame's segment blocks into the arrays of a binding; sizes: of each body
+ * (u32).
  *
- * Returns 0, or -1 where the frame has another layout than the binding or is malformed; the arrays mean nothing then.
+ * Returns 0, or -1 where the frame has another layout than the binding or is malformed; the arrays
+ * mean nothing then.
  */
-int vil_vicon_segments(const uint8_t *bodies, const uint8_t *sizes, int64_t count, int light, VilViconBinding *binding)
+int vil_vicon_segments(const uint8_t *bodies, const uint8_t *sizes, int64_t count, int light,
+                       VilViconBinding *binding)
 {
     int64_t next = 0;
     binding->invalid = 0;

@@ -4,11 +4,11 @@
 
 #include "poses.h"
 
-/* Meaning of the segments of frames of one layout; _Binding of compiled_segments.py has the same fields.
+/* Meaning of the segments of frames of one layout.
  *
- * keys: subject and id of each segment. slots: its row among the rows_out of the result, -1 for none. parents: of
- * lightweight segments, row of the pose that a row is relative to, -1 for none. invalid: segments with a row whose pose
- * is none: not finite, too far away, or no rotation.
+ * keys: subject and id of each segment. slots: its row among the rows_out of the result, -1 for
+ * none. parents: of lightweight segments, row of the pose that a row is relative to, -1 for none.
+ * invalid: segments with a row whose pose is none: not finite, too far away, or no rotation.
  */
 typedef struct {
     int64_t segments, rows_out, y_up;
@@ -20,6 +20,7 @@ typedef struct {
     double farthest_m, rotation_tolerance;
 } VilViconBinding;
 
-int vil_vicon_segments(const uint8_t *bodies, const uint8_t *sizes, int64_t count, int light, VilViconBinding *binding);
+int vil_vicon_segments(const uint8_t *bodies, const uint8_t *sizes, int64_t count, int light,
+                       VilViconBinding *binding);
 
 #endif

@@ -1,7 +1,7 @@
 /* Tracker's UDP object stream: poses of the room, and which of them are tracked.
  *
- * Twin of adapters/vil_adapters/vicon/udp_codec.py and object_tracker.py, which explain layout and rules and are the
- * oracle of the tests. What is malformed is left to them: they know the error.
+ * Twin of adapters/vil_adapters/vicon/udp_codec.py and object_tracker.py, which explain layout and
+ * rules and are the oracle of the tests. What is malformed is left to them: they know the error.
  */
 #include "vicon_objects.h"
 
@@ -11,7 +11,8 @@ enum { BLOCK = 5, ITEM = 3, OBJECT_KIND = 0 };
 
 static const double M_PER_MM = 1e-3;
 
-/* Pass over the next item. Returns the offset behind it, -1 where it does not fit; object: its bytes, else NULL. */
+/* Pass over the next item. Returns the offset behind it, -1 where it does not fit; object: its
+ * bytes, else NULL. */
 static int64_t next_item(const uint8_t *datagram, int64_t size, int64_t at, const uint8_t **object)
 {
     if (size - at < ITEM)
@@ -62,7 +63,8 @@ static int read_pose(const uint8_t *object, const VilObjectsBinding *binding, do
     memcpy(numbers, object + VIL_OBJECT_NAME, sizeof numbers);
     for (int i = 0; i < 3; i++) {
         pose[i] = numbers[i] * M_PER_MM;
-        good &= fabs(pose[i]) <= binding->farthest_m && fabs(numbers[3 + i]) < binding->largest_rad; /* not for NaN */
+        good &= fabs(pose[i]) <= binding->farthest_m
+                && fabs(numbers[3 + i]) < binding->largest_rad; /* not for NaN */
     }
     if (good)
         q_from_euler(numbers + 3, pose + 3);
@@ -89,14 +91,16 @@ static int has_names(const uint8_t *datagram, int64_t size, const VilObjectsBind
             return 0;
         if (object == NULL)
             continue;
-        if (next == binding->objects || memcmp(binding->names + VIL_OBJECT_NAME * next, object, VIL_OBJECT_NAME) != 0)
+        if (next == binding->objects
+            || memcmp(binding->names + VIL_OBJECT_NAME * next, object, VIL_OBJECT_NAME) != 0)
             return 0;
         next++;
     }
     return next == binding->objects;
 }
 
-/* Convert a datagram into the arrays of a binding. Returns 0, or -1 with nothing changed where it has other names. */
+/* Convert a datagram into the arrays of a binding. Returns 0, or -1 with nothing changed where it
+ * has other names. */
 int vil_vicon_objects(const uint8_t *datagram, int64_t size, VilObjectsBinding *binding)
 {
     if (size < BLOCK || !has_names(datagram, size, binding))

@@ -6,11 +6,12 @@
 
 enum { VIL_OBJECT_NAME = 24, VIL_OBJECT = 72 };
 
-/* Meaning of the objects of datagrams with the same names; _Binding of compiled_objects.py has the same fields.
+/* Meaning of the objects of datagrams with the same names.
  *
- * names: of each object in turn, as streamed. rows: its row among the rows_out of the result, -1 for none. last: bytes
- * of each row's object in the datagram before; times: how often they came, 0 for never. invalid: objects so far that
- * were no pose: not finite, too far away, or of impossible angles.
+ * names: of each object in turn, as streamed. rows: its row among the rows_out of the result, -1
+ * for none. last: bytes of each row's object in the datagram before; times: how often they came, 0
+ * for never. invalid: objects so far that were no pose: not finite, too far away, or of impossible
+ * angles.
  */
 typedef struct {
     int64_t objects, rows_out, repeats, invalid;

@@ -1,13 +1,21 @@
 /* Poses of VRPN trackers: which are tracked, and when they make a frame.
  *
- * Twin of adapters/vil_adapters/vrpn/tracker_table.py and of the codec of vil_bridge/protocols/vrpn, which explain rules and layout and are the oracle
- * of the tests. Bytes that are no plain pose of a bound tracker are left to them.
+ * Twin of adapters/vil_adapters/vrpn/tracker_table.py and of the codec of
+ * vil_bridge/protocols/vrpn, which explain rules and layout and are the oracle of the tests. Bytes
+ * that are no plain pose of a bound tracker are left to them.
  */
 #include "vrpn.h"
 
 #include <math.h>
 
-enum { MESSAGE = 88, PAYLOAD = 24, POSE = PAYLOAD + 8, REPEATS = 5, LOST_PERIODS = 3, UNKNOWN = -1 };
+enum {
+    MESSAGE = 88,
+    PAYLOAD = 24,
+    POSE = PAYLOAD + 8,
+    REPEATS = 5,
+    LOST_PERIODS = 3,
+    UNKNOWN = -1
+};
 
 static const int64_t JUMP_NS = 1000000000, SILENT_NS = 100000000, NS_PER_S = 1000000000;
 static const double PERIOD_SHARE = 0.1, LONGEST_GAP = 4.0, LEAST_NORM = 0.9, LARGEST_NORM = 1.1;
@@ -25,7 +33,8 @@ static double f64_at(const uint8_t *at)
     return value;
 }
 
-/* Whether a stamp continued as the arrivals did, or a second one confirms it: one may be garbage. */
+/* Whether a stamp continued as the arrivals did, or a second one confirms it: one may be
+ * garbage. */
 static int is_plausible(VilVrpnTable *table, int64_t row, int64_t t_ns, int64_t t_arrival_ns)
 {
     const int64_t drift_ns = t_ns - table->t_ns[row] - (t_arrival_ns - table->t_arrival_ns[row]);
@@ -44,14 +53,16 @@ static int is_usable(const VilVrpnTable *table, const double *pose)
 {
     const double *q = pose + 3;
     const double norm = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    int usable = norm > LEAST_NORM && norm < LARGEST_NORM; /* not a single comparison holds for NaN */
+    int usable =
+        norm > LEAST_NORM && norm < LARGEST_NORM; /* not a single comparison holds for NaN */
     for (int i = 0; i < 3; i++)
         usable &= fabs(pose[i]) * table->scale_m < table->farthest_m;
     return usable;
 }
 
 /* Follow a tracker with one more pose: how often it was the same, how long its period is. */
-static void follow(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns)
+static void follow(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns,
+                   int64_t t_arrival_ns)
 {
     double *before = table->pose + 7 * row;
     int same = 1; /* the first pose is compared with NaN */
@@ -86,7 +97,8 @@ static void add_entry(VilVrpnTable *table, int64_t row, int64_t t_ns, int64_t t_
 }
 
 /* Judge one pose (7) of a tracker; there is room for one more entry. */
-int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns)
+int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns,
+                   int64_t t_arrival_ns)
 {
     const int64_t before_ns = table->t_ns[row];
     if (before_ns != UNKNOWN) {
@@ -94,7 +106,8 @@ int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t
             return DUPLICATE;
         if (!is_plausible(table, row, t_ns, t_arrival_ns))
             return IMPLAUSIBLE_STAMP;
-        if (t_ns < before_ns || t_ns - before_ns - (t_arrival_ns - table->t_arrival_ns[row]) > JUMP_NS)
+        if (t_ns < before_ns
+            || t_ns - before_ns - (t_arrival_ns - table->t_arrival_ns[row]) > JUMP_NS)
             return CLOCK_JUMPED;
     }
     int zero = 1;
@@ -111,7 +124,8 @@ int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t
     return good || zero ? ACCEPTED : UNUSABLE;
 }
 
-/* Index of a bound sender and sensor, looked for from where the last one was; the number bound where there is none. */
+/* Index of a bound sender and sensor, looked for from where the last one was; the number bound
+ * where there is none. */
 static int64_t bound_at(const VilVrpnTable *table, int64_t start, int32_t sender, int32_t sensor)
 {
     for (int64_t i = 0; i < table->bound; i++) {
@@ -122,16 +136,20 @@ static int64_t bound_at(const VilVrpnTable *table, int64_t start, int32_t sender
     return table->bound;
 }
 
-/* Judge the messages from an offset on while they are plain poses of bound trackers whose clock went on.
+/* Judge the messages from an offset on while they are plain poses of bound trackers whose clock
+ * went on.
  *
  * Returns the offset of the first message that is not, or is not complete.
  */
-int64_t vil_vrpn_read(VilVrpnTable *table, const uint8_t *data, int64_t size, int64_t at, int64_t t_arrival_ns)
+int64_t vil_vrpn_read(VilVrpnTable *table, const uint8_t *data, int64_t size, int64_t at,
+                      int64_t t_arrival_ns)
 {
-    for (int64_t next = 0; size - at >= MESSAGE && table->entries < table->most_entries; at += MESSAGE) {
+    for (int64_t next = 0; size - at >= MESSAGE && table->entries < table->most_entries;
+         at += MESSAGE) {
         const uint8_t *message = data + at;
         const uint32_t microseconds = u32_at(message + 8), sensor = u32_at(message + PAYLOAD);
-        if (u32_at(message) != MESSAGE || microseconds >= 1000000u || (int32_t)u32_at(message + 16) != table->pose_type)
+        if (u32_at(message) != MESSAGE || microseconds >= 1000000u
+            || (int32_t)u32_at(message + 16) != table->pose_type)
             break;
         next = bound_at(table, next, (int32_t)u32_at(message + 12), (int32_t)sensor);
         if (next == table->bound)
@@ -162,7 +180,8 @@ static int64_t group_end(const VilVrpnTable *table, int64_t group)
     return group + 1 < table->groups ? table->group_start[group + 1] : table->entries;
 }
 
-/* Mark the groups that make a frame: those with a body that no newer one has. Returns the number of groups. */
+/* Mark the groups that make a frame: those with a body that no newer one has. Returns the number of
+ * groups. */
 int64_t vil_vrpn_select(VilVrpnTable *table)
 {
     memset(table->covered, 0, (size_t)table->trackers);
@@ -194,7 +213,8 @@ static void put(VilVrpnTable *table, int64_t at, int64_t row, const double *pose
     table->frame_tracked[at] = tracked;
 }
 
-/* Make the frame of a group, or of -1 the one without poses: the group's bodies and the lost ones. Returns its rows. */
+/* Make the frame of a group, or of -1 the one without poses: the group's bodies and the lost ones.
+ * Returns its rows. */
 int64_t vil_vrpn_frame(VilVrpnTable *table, int64_t group)
 {
     int64_t rows = 0;

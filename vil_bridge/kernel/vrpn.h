@@ -4,14 +4,16 @@
 
 #include "poses.h"
 
-/* Trackers, groups of poses that wait, and the rows of a frame; _Table of compiled_table.py has the same fields.
+/* Trackers, groups of poses that wait, and the rows of a frame.
  *
- * trackers: rows in use. pose, shown (7 each), t_ns, t_arrival_ns, period_ns, repeats, messages, tracked: by row, as
- * _Tracker of tracker_table.py has them; the pose before the first is NaN. group_t_ns, group_arrival_ns, group_start,
- * group_used: of each group; the entries of group g begin at group_start[g]. entry_row, entry_pose (7), entry_tracked:
- * of each entry. most_entries: what these and the groups hold. bound: number of bound ids, of a sender and a sensor,
- * with the row of their body; BOUND_UNWANTED for a body that the configuration leaves out. frame_row, frame_pose (7),
- * frame_tracked: rows of the frame that was made last. covered: by row, while groups are selected and frames made.
+ * trackers: rows in use. pose, shown (7 each), t_ns, t_arrival_ns, period_ns, repeats, messages,
+ * tracked: by row, as _Tracker of tracker_table.py has them; the pose before the first is NaN.
+ * group_t_ns, group_arrival_ns, group_start, group_used: of each group; the entries of group g
+ * begin at group_start[g]. entry_row, entry_pose (7), entry_tracked: of each entry. most_entries:
+ * what these and the groups hold. bound: number of bound ids, of a sender and a sensor, with the
+ * row of their body; BOUND_UNWANTED for a body that the configuration leaves out. frame_row,
+ * frame_pose (7), frame_tracked: rows of the frame that was made last. covered: by row, while
+ * groups are selected and frames made.
  */
 typedef struct {
     int64_t trackers, most_entries, groups, entries, bound, pose_type;
@@ -29,8 +31,10 @@ typedef struct {
 enum { BOUND_UNWANTED = -1 };
 enum { ACCEPTED, DUPLICATE, UNUSABLE, CLOCK_JUMPED, IMPLAUSIBLE_STAMP };
 
-int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns);
-int64_t vil_vrpn_read(VilVrpnTable *table, const uint8_t *data, int64_t size, int64_t at, int64_t t_arrival_ns);
+int vil_vrpn_judge(VilVrpnTable *table, int64_t row, const double *pose, int64_t t_ns,
+                   int64_t t_arrival_ns);
+int64_t vil_vrpn_read(VilVrpnTable *table, const uint8_t *data, int64_t size, int64_t at,
+                      int64_t t_arrival_ns);
 int64_t vil_vrpn_select(VilVrpnTable *table);
 int64_t vil_vrpn_frame(VilVrpnTable *table, int64_t group);
 int vil_vrpn_silent(VilVrpnTable *table, int64_t t_now_ns);

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from vil_bridge.kernel.structs import function
+from vil_bridge.kernel.library import function
+from vil_bridge.kernel.structs import VilClock
 from vil_bridge.world.clock_sync import OLDEST_NS, ClockModel
 
 _LARGEST: Final = 2**53
@@ -13,34 +14,13 @@ _LARGEST: Final = 2**53
 _LAST_NS: Final = 2**63
 
 
-class _State(ctypes.Structure):
-    """``VilClock`` of ``clock.h``, which explains the fields."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in ("ready", "oldest_ns", "line_ref_ns", "line_offset_ns")
-        ),
-        ("line_drift", ctypes.c_double),
-        *((name, ctypes.c_int64) for name in ("fit_ref_ns", "fit_offset_ns")),
-        *((name, ctypes.c_double) for name in ("fit_drift", "most_over_ns", "least_over_ns")),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("second_start_ns", "second_offset_ns", "count", "sum_ns")
-        ),
-    )
-    ready: int
-    count: int
-    sum_ns: int
-
-
 class CompiledClock(ClockModel):
     """A clock that leaves to the kernel what changes nothing but counts; all else is its twin's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._state = _State(oldest_ns=OLDEST_NS)
-        self._pointer = ctypes.c_void_p(ctypes.addressof(self._state))
+        self._state = VilClock(oldest_ns=OLDEST_NS)
+        self._pointer = self._state.pointer
         self._stamp = function(
             "vil_clock_stamp", ctypes.c_void_p, *[ctypes.c_int64] * 3, returns=ctypes.c_int64
         )
@@ -62,8 +42,18 @@ class CompiledClock(ClockModel):
         values = line.t_ref_ns, line.offset_ns, line.drift, *judged
         whole = all(abs(v) < _LAST_NS for v in values)
         if whole and abs(judged.most_over_ns) < _LARGEST:
-            self._state = _State(1, OLDEST_NS, *values)
-            self._pointer = ctypes.c_void_p(ctypes.addressof(self._state))
+            state = self._state
+            state.line_ref_ns = line.t_ref_ns
+            state.line_offset_ns = line.offset_ns
+            state.line_drift = line.drift
+            state.fit_ref_ns = judged.t_ref_ns
+            state.fit_offset_ns = judged.offset_ns
+            state.fit_drift = judged.drift
+            state.most_over_ns = judged.most_over_ns
+            state.least_over_ns = judged.least_over_ns
+            state.second_start_ns = judged.start_ns
+            state.second_offset_ns = judged.largest_ns
+            state.ready = 1
 
     def reset(self) -> None:
         """Forget everything: the foreign clock restarted."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.kernel.structs import Struct, function
+from vil_bridge.kernel.library import function
+from vil_bridge.kernel.structs import VilFrameStore
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank, FrameArrays
 from vil_bridge.world.frame_binding import Binding
@@ -23,7 +24,7 @@ _SKELETONS_REFUSED: Final = 8
 
 
 class _Feeds:
-    """Tracks that frames of one layout feed; the struct ``vil_frame_store``.
+    """Tracks that frames of one layout feed; the struct :class:`VilFrameStore`.
 
     Args:
         tracks: of the skeletons in the layout, None for those that no actor is.
@@ -45,11 +46,18 @@ class _Feeds:
             (track, track.use(model)) for (model, _), track in found if track is not None
         ]
         self.refused = np.zeros(len(self.tracks), dtype=np.uint8)
-        addresses = np.array([struct.address for _, struct in self.tracks], dtype=np.int64)
+        addresses = np.array([struct.address for _, struct in self.tracks], dtype=np.uint64)
         firsts = np.array([layout.skeletons[number][1] for number in self.numbers], dtype=np.int64)
-        parts = *bank.structs, arrays.struct
-        self._struct = Struct(
-            [layout.rows, len(self.tracks), *parts], [addresses, firsts, self.refused]
+        bank_struct, filter_struct = bank.structs
+        self._struct = VilFrameStore(
+            rows=layout.rows,
+            skeletons=len(self.tracks),
+            bank=bank_struct,
+            filter=filter_struct,
+            bodies=arrays.struct,
+            tracks=addresses,
+            first_rows=firsts,
+            refused=self.refused,
         )
         self.pointer = self._struct.pointer
 

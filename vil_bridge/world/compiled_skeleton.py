@@ -9,7 +9,8 @@ import ctypes
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, SkeletonFrame, SkeletonModel
-from vil_bridge.kernel.structs import Struct, double_bits, function
+from vil_bridge.kernel.library import function
+from vil_bridge.kernel.structs import VilRoom, VilSkeleton
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.compiled_tracks import room_struct
 from vil_bridge.world.frame_binding import RoomFrame
@@ -22,14 +23,14 @@ class CompiledSkeletonTrack(SkeletonTrack):
     The others are judged by :class:`SkeletonTrack`.
 
     Attributes:
-        struct: ``vil_skeleton``, another one for each model.
+        struct: another one for each model.
     """
 
-    struct: Struct
+    struct: VilSkeleton
 
     def __init__(self, limits: TrackingLimits) -> None:
         super().__init__(limits)
-        self._rooms: tuple[RoomFrame, Struct] | None = None
+        self._rooms: tuple[RoomFrame, VilRoom] | None = None
         self._store = function(
             "vil_skeleton_store",
             *[ctypes.c_void_p] * 4,
@@ -40,7 +41,7 @@ class CompiledSkeletonTrack(SkeletonTrack):
             "vil_skeleton_at", ctypes.c_void_p, *[ctypes.c_int64] * 2, returns=ctypes.c_int
         )
 
-    def use(self, model: SkeletonModel) -> Struct:
+    def use(self, model: SkeletonModel) -> VilSkeleton:
         """Return the struct of a model, whose history begins unless it has."""
         if self._model is not model:
             self._use(model)
@@ -54,25 +55,23 @@ class CompiledSkeletonTrack(SkeletonTrack):
         self._room = np.zeros((bones, 7))
         self._tracked, self._world_seen = np.zeros((2, bones), dtype=np.bool_)
         self._world = np.zeros((bones, 7))
-        numbers = [
-            bones,
-            CAPACITY,
-            self._place_bone,
-            *double_bits(limits.max_speed_mps, limits.max_rate_radps),
-        ]
-        arrays = (
-            *(
-                self._t,
-                self._poses,
-                self._seen,
-                self._count,
-                repeats.count,
-                repeats.first_ns,
-                repeats.newest_ns,
-            ),
-            *(self._world, self._world_seen),
+        self.struct = VilSkeleton(
+            bones=bones,
+            capacity=CAPACITY,
+            place_bone=self._place_bone,
+            max_mps=limits.max_speed_mps,
+            max_radps=limits.max_rate_radps,
+            stamps=self.stamps,
+            t=self._t,
+            poses=self._poses,
+            seen=self._seen,
+            count=self._count,
+            repeats=repeats.count,
+            repeats_first_ns=repeats.first_ns,
+            repeats_newest_ns=repeats.newest_ns,
+            world=self._world,
+            world_seen=self._world_seen,
         )
-        self.struct = Struct([*numbers, ctypes.addressof(self.stamps)], arrays)
 
     def append(
         self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame

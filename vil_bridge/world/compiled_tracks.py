@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
-from vil_bridge.kernel.structs import Struct, double_bits, function
+from vil_bridge.kernel.library import function
+from vil_bridge.kernel.structs import VilBank, VilFilter, VilFrame, VilRoom
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import Binding, RoomFrame, indices
 from vil_bridge.world.tracks import CAPACITY, TrackBank
@@ -25,7 +26,7 @@ _OUT_OF_ORDER_SHIFT: Final = 4
 
 
 class FrameArrays:
-    """Arrays between Python and the kernel of one binding's frames; the struct ``vil_frame``.
+    """Arrays between Python and the kernel of one binding's frames; the struct :class:`VilFrame`.
 
     Attributes:
         room: shape (columns, 7), poses in the room. seen: shape (columns,). poses: shape (count,
@@ -39,9 +40,14 @@ class FrameArrays:
         self.seen: BoolArray = np.zeros(columns, dtype=np.bool_)
         self.poses = np.zeros((binding.count, 7))
         markers = np.concatenate((binding.p_markers_body_m, binding.q_markers_body), axis=1)
-        self.struct = Struct(
-            [binding.count, binding.markers_turned, room_struct(binding.room)],
-            [indices(binding.columns), indices(binding.rows), markers, self.poses],
+        self.struct = VilFrame(
+            count=binding.count,
+            markers_turned=binding.markers_turned,
+            room=room_struct(binding.room),
+            columns=indices(binding.columns),
+            rows=indices(binding.rows),
+            markers=markers,
+            poses=self.poses,
         )
         self.pointers = self.struct.pointer, self.room.ctypes.data, self.seen.ctypes.data
 
@@ -79,36 +85,35 @@ class CompiledTrackBank(TrackBank):
             "vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p
         )
 
-    def _bank_struct(self, rows: int) -> Struct:
+    def _bank_struct(self, rows: int) -> VilBank:
         repeats = self.repeats
-        arrays = (
-            *(
-                self._t,
-                self._moved_ns,
-                self._poses,
-                self._count,
-                self._newest,
-                self._gate_ns,
-                self._max_speed_mps,
-            ),
-            *(
-                self._max_rate_radps,
-                self._limit_ns,
-                self._coast_ns,
-                self.t_capture_ns,
-                self.t_arrival_ns,
-                self.tracked,
-            ),
-            *(
-                repeats.count,
-                repeats.first_ns,
-                repeats.newest_ns,
-                self._done,
-                self._filtered,
-                self._turned_rad,
-            ),
+        slowest_mps, slowest_radps = self._slowest
+        return VilBank(
+            rows=rows,
+            capacity=CAPACITY,
+            noisy=self._noisy,
+            slowest_mps=slowest_mps,
+            slowest_radps=slowest_radps,
+            t=self._t,
+            moved_ns=self._moved_ns,
+            poses=self._poses,
+            count=self._count,
+            newest=self._newest,
+            gate_ns=self._gate_ns,
+            max_speed_mps=self._max_speed_mps,
+            max_rate_radps=self._max_rate_radps,
+            limit_ns=self._limit_ns,
+            coast_ns=self._coast_ns,
+            t_capture_ns=self.t_capture_ns,
+            t_arrival_ns=self.t_arrival_ns,
+            tracked=self.tracked,
+            repeats=repeats.count,
+            repeats_first_ns=repeats.first_ns,
+            repeats_newest_ns=repeats.newest_ns,
+            done=self._done,
+            filtered=self._filtered,
+            turned_rad=self._turned_rad,
         )
-        return Struct([rows, CAPACITY, self._noisy, *double_bits(*self._slowest)], arrays)
 
     def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
         """Store the bound bodies of a frame captured at ``t_ns``.
@@ -187,29 +192,34 @@ class CompiledTrackBank(TrackBank):
             self._filter_rest(*self._pointers)
 
 
-def room_struct(room: RoomFrame) -> Struct:
-    """Return the struct ``vil_room``."""
-    return Struct([room.is_world], [room.turn, room.shift])
+def room_struct(room: RoomFrame) -> VilRoom:
+    """Return the struct of a room."""
+    return VilRoom(is_world=room.is_world, turn=room.turn, shift=room.shift)
 
 
-def _filter_struct(f: TwistFilter) -> Struct:
+def _filter_struct(f: TwistFilter) -> VilFilter:
     steady = steady_gains()
-    first = first_gains()
     damping = f.damping
-    arrays = (
-        *(
-            steady,
-            first,
-            f.t_ns,
-            f.state,
-            f.newest,
-            f.step_s,
-            f.age,
-            f.variance,
-            f.log_jerk,
-            f.surprises,
-        ),
-        *(f.whitened, f.learnt_ns, f.learnt, f.unlearnt),
-        *(damping.held_ns, damping.held, damping.sums, damping.lag_s, damping.log),
+    return VilFilter(
+        rows=len(f.t_ns),
+        columns=steady.shape[1],
+        steady=steady,
+        first=first_gains(),
+        t_ns=f.t_ns,
+        state=f.state,
+        newest=f.newest,
+        step_s=f.step_s,
+        age=f.age,
+        variance=f.variance,
+        log_jerk=f.log_jerk,
+        surprises=f.surprises,
+        whitened=f.whitened,
+        learnt_ns=f.learnt_ns,
+        learnt=f.learnt,
+        unlearnt=f.unlearnt,
+        held_ns=damping.held_ns,
+        held=damping.held,
+        sums=damping.sums,
+        lag_s=damping.lag_s,
+        log_parts=damping.log,
     )
-    return Struct([len(f.t_ns), steady.shape[1]], arrays)

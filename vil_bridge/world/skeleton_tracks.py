@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from operator import sub
 from typing import Final
 
@@ -11,6 +10,7 @@ import numpy as np
 from vil_bridge.bodies.skeleton import global_to_local, place_bone
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
+from vil_bridge.kernel.structs import VilStamps
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import RoomFrame
 from vil_bridge.world.freeze import Repeats
@@ -22,24 +22,6 @@ TWIST_WINDOW_NS: Final = 50_000_000
 _SANE: Final = 1e5  # length of all numbers of a skeleton; no room is that large
 _FIRST: Final = slice(0, 1)
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
-
-
-class SkeletonStamps(ctypes.Structure):
-    """Newest frame of a skeleton.
-
-    Attributes:
-        t_capture_ns, t_arrival_ns: of the newest one whose hips were tracked, -1 = never.
-        tracked: the hips were in the newest one.
-        suspected: the hips are where they cannot be, and may prove to stay there.
-    """
-
-    _fields_ = tuple(
-        (name, ctypes.c_int64) for name in ("t_capture_ns", "t_arrival_ns", "tracked", "suspected")
-    )
-    t_capture_ns: int
-    t_arrival_ns: int
-    tracked: int
-    suspected: int
 
 
 class SkeletonTrack:
@@ -63,7 +45,7 @@ class SkeletonTrack:
         self._poses = np.zeros((CAPACITY, 0, 7))
         self._seen = np.zeros((CAPACITY, 0), dtype=np.bool_)
         self._count = np.zeros(1, dtype=np.int64)
-        self.stamps = SkeletonStamps(-1, -1)
+        self.stamps = VilStamps(t_capture_ns=-1, t_arrival_ns=-1)
         self.jumps = 0
         self.rejected = 0
         self.repeats = Repeats(1)

@@ -21,6 +21,7 @@ from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_bridge.core.types import FloatArray
 from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.structs import VilNatNetBinding
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, Version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import last_suffix
@@ -69,32 +70,12 @@ def read_frame(datagram: bytes, version: Version) -> StreamedFrame:
     return PackedFrame(number, last_suffix(datagram, version), unread, datagram, version)
 
 
-class _Binding(ctypes.Structure):
-    """``VilNatNetBinding`` of ``natnet.h``, which explains the fields."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("words", "rows_out", "absent_count", "has_local")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("layout", "rows", "absent", "parents", "pose", "tracked")
-        ),
-        *((name, ctypes.c_int64) for name in ("nonfinite", "implausible")),
-        *(
-            ("farthest_m", ctypes.c_double),
-            ("factor", ctypes.c_double * 7),
-            ("axis", ctypes.c_int32 * 7),
-        ),
-    )
-    nonfinite: int
-    implausible: int
-
-
 class PoseRows:
     """Rows of the poses of all frames of one layout, and the memory into which the kernel converts
     them.
 
     Attributes:
-        address: of ``VilNatNetBinding``.
+        struct: in the kernel's memory.
         numbers: layout, rows, rows without a record and parents, as ``natnet.h`` explains them.
 
     Args:
@@ -109,27 +90,31 @@ class PoseRows:
         self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray
     ) -> None:
         absent = sorted({*range(len(parents))}.difference(rows))
-        poses = _POSE_BYTES * len(parents)
-        tracked = len(parents)
-        self._buffer = ctypes.create_string_buffer(poses + tracked)
-        self._block = ctypes.addressof(self._buffer), poses + tracked
+        rows_out = len(parents)
+        poses = _POSE_BYTES * rows_out
+        self._buffer = np.zeros(poses + rows_out, np.uint8)
+        self._block = self._buffer.ctypes.data, len(self._buffer)
         self.numbers = [
             np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)
         ]
-        words, _, gaps, _ = map(len, self.numbers)
-        addresses = (
-            *(array.ctypes.data for array in self.numbers),
-            self._block[0],
-            self._block[0] + poses,
-        )
+        layout, rows_of_records, rows_without, rows_above = self.numbers
         axis = np.abs(axes).argmax(axis=0)
-        self._binding = _Binding(
-            *(words, len(parents), gaps, any(parent >= 0 for parent in parents)),
-            *addresses,
-            *(0, 0, FARTHEST_M, tuple(axes[axis, range(7)]), tuple(axis.tolist())),
+        self.struct = VilNatNetBinding(
+            words=len(layout),
+            rows_out=rows_out,
+            absent_count=len(rows_without),
+            has_local=any(parent >= 0 for parent in parents),
+            layout=layout,
+            rows=rows_of_records,
+            absent=rows_without,
+            parents=rows_above,
+            pose=self._buffer[:poses].view(np.float64),
+            tracked=self._buffer[poses:],
+            farthest_m=FARTHEST_M,
+            factor=tuple(axes[axis, range(7)]),
+            axis=tuple(axis.tolist()),
         )
-        self.address = ctypes.addressof(self._binding)
-        self._pointer = ctypes.c_void_p(self.address)
+        self._pointer = self.struct.pointer
 
     def convert(self, frame: PackedFrame) -> bool:
         """Convert a frame into the arrays; False where it has another layout."""
@@ -148,12 +133,12 @@ class PoseRows:
     @property
     def nonfinite(self) -> int:
         """Return the number of tracked poses of the last frame that are none."""
-        return self._binding.nonfinite
+        return self.struct.nonfinite
 
     @property
     def implausible(self) -> int:
         """Return the number of tracked poses of the last frame that lie too far away."""
-        return self._binding.implausible
+        return self.struct.implausible
 
 
 def _layout(frame: NatNetFrame) -> list[int]:

@@ -12,13 +12,17 @@ import ctypes
 import os
 import socket
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
+
+import numpy as np
 
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
 from vil_adapters.sessions.frame_order import FASTEST_HZ, SKIPPED, FrameOrder
 from vil_bridge.core.bridge_time import REAL_TIME, bridge_clock
 from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.structs import VilNatNetStream
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, ServerInfo, Version
 from vil_bridge.runtime.datagrams import Address
 
@@ -30,23 +34,17 @@ _FRAME: Final = 1
 _ODD: Final = 2
 _IP_BYTES: Final = 4
 
-_GIVEN: Final = (
-    "server_ip",
-    "frame_port",
-    "sized",
-    "ticks_per_s",
-    "most_skipped",
-    "fastest_hz",
-    "binding",
-    "bytes",
+_OF_FRAME: Final[Any] = attrgetter(
+    "number",
+    "t_capture_ns",
+    "t_newest_ns",
+    "lost",
+    "superseded",
+    "latency_ns",
+    "params",
+    "unread",
+    "converted",
 )
-_PLACES: Final = ("spare", "held", "shown", "held_size", "shown_size")
-_ORDER: Final = ("number", "t_capture_ns", "t_newest_ns", "lost", "taken")
-_FOUND: Final = ("superseded", "latency_ns", "params", "unread", "converted")
-_ODD_ONE: Final = ("size", "odd_ip", "odd_port", "odd_t_ns")
-_NAMES: Final = (*_GIVEN, *_PLACES, *_ORDER, *_FOUND, *_ODD_ONE)
-_AT: Final = {name: number for number, name in enumerate(_NAMES)}
-_OF_FRAME: Final = slice(_AT["number"], _AT["converted"] + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,23 +81,19 @@ class CompiledStream:
     """
 
     def __init__(self, server_ip: str) -> None:
-        self._buffers = ctypes.create_string_buffer(3 * _DATAGRAM_BYTES)
-        self._fields = (ctypes.c_int64 * len(_NAMES))()
-        self._address = ctypes.c_void_p(ctypes.addressof(self._fields))
-        self._key: tuple[object, ...] = ()
-        self._version: Version = (0, 0, 0, 0)
-        self._set(
+        self._buffers = np.zeros(3 * _DATAGRAM_BYTES, np.uint8)
+        self._start = self._buffers.ctypes.data
+        self._stream = VilNatNetStream(
             server_ip=int.from_bytes(socket.inet_aton(server_ip), "little"),
             most_skipped=SKIPPED,
             fastest_hz=FASTEST_HZ,
-            bytes=ctypes.addressof(self._buffers),
+            bytes=self._buffers,
             held=1,
             shown=2,
         )
-
-    def _set(self, **values: int) -> None:
-        for name, value in values.items():
-            self._fields[_AT[name]] = value
+        self._address = self._stream.pointer
+        self._key: tuple[object, ...] = ()
+        self._version: Version = (0, 0, 0, 0)
 
     def bind(
         self,
@@ -128,11 +122,11 @@ class CompiledStream:
         number, t_capture_ns, t_newest_ns = newest
         self._key = (converter, info, version)
         self._version = version
-        self._set(
+        self._stream.assign(
             frame_port=frame_port,
             sized=version >= SIZED_SINCE,
             ticks_per_s=info.ticks_per_s,
-            binding=rows.address,
+            binding=rows.struct,
             number=number,
             t_capture_ns=_UNKNOWN_NS if t_capture_ns is None else t_capture_ns,
             t_newest_ns=t_newest_ns,
@@ -174,13 +168,12 @@ class CompiledStream:
             t_capture_ns,
             t_newest_ns,
             lost,
-            _,
             superseded,
             latency_ns,
             params,
             unread,
             converted,
-        ) = self._fields[_OF_FRAME]
+        ) = _OF_FRAME(self._stream)
         odd = self._odd() if found & _ODD else None
         done = odd is None and converted >= 0
         return StreamedBatch(
@@ -189,36 +182,37 @@ class CompiledStream:
         )
 
     def _odd(self) -> tuple[bytes, Address, int]:
-        size, ip, port, t_ns = self._fields[_AT["size"] :]
+        stream = self._stream
         return (
-            self._datagram("spare", size),
-            (socket.inet_ntoa(ip.to_bytes(_IP_BYTES, "little")), port),
-            t_ns,
+            self._datagram(stream.spare, stream.size),
+            (socket.inet_ntoa(stream.odd_ip.to_bytes(_IP_BYTES, "little")), stream.odd_port),
+            stream.odd_t_ns,
         )
 
-    def _datagram(self, place: str, size: int) -> bytes:
-        start = ctypes.addressof(self._buffers) + _DATAGRAM_BYTES * self._fields[_AT[place]]
-        return ctypes.string_at(start, size)
+    def _datagram(self, place: int, size: int) -> bytes:
+        return ctypes.string_at(self._start + _DATAGRAM_BYTES * place, size)
 
     def frame(self, *, held: bool = False) -> PackedFrame:
         """Return the frame converted last, or the newest one where that was ``held`` back
         unconverted.
         """
-        name = "held" if held else "shown"
-        frame = read_frame(self._datagram(name, self._fields[_AT[f"{name}_size"]]), self._version)
+        stream = self._stream
+        if held:
+            datagram = self._datagram(stream.held, stream.held_size)
+        else:
+            datagram = self._datagram(stream.shown, stream.shown_size)
+        frame = read_frame(datagram, self._version)
         assert isinstance(frame, PackedFrame), "the kernel has checked it"
         return frame
 
     def update(self, order: FrameOrder) -> None:
         """Let the order go on behind the frames that the kernel took."""
-        number, t_capture_ns, t_newest_ns, lost, taken = self._fields[
-            _AT["number"] : _AT["taken"] + 1
-        ]
-        if taken:
-            order.follow(
-                number, None if t_capture_ns == _UNKNOWN_NS else t_capture_ns, t_newest_ns, lost
-            )
-            self._set(taken=0)
+        stream = self._stream
+        if not stream.taken:
+            return
+        t_capture_ns = None if stream.t_capture_ns == _UNKNOWN_NS else stream.t_capture_ns
+        order.follow(stream.number, t_capture_ns, stream.t_newest_ns, stream.lost)
+        stream.taken = 0
 
 
 def compiled_stream(server_ip: str, *, usable: bool) -> CompiledStream | None:

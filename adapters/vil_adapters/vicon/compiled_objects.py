@@ -7,7 +7,6 @@ Twin of :mod:`~vil_adapters.vicon.udp_codec` and :mod:`~vil_adapters.vicon.objec
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
@@ -20,6 +19,7 @@ from vil_adapters.vicon.object_tracker import LARGEST_RAD, MAX_OBJECTS, REPEATS,
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects
 from vil_bridge.core.types import BoolArray, SourceFrame
 from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.structs import VilObjectsBinding
 
 _scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_vicon_objects_scan
 _convert: Final[Any] = None if KERNEL is None else KERNEL.vil_vicon_objects
@@ -48,32 +48,14 @@ def read_objects(datagram: bytes) -> PackedObjects | ObjectBlock:
     return PackedObjects(frame_number, datagram)
 
 
-class _Binding(ctypes.Structure):
-    """``VilObjectsBinding`` of ``vicon_objects.h``, which explains the fields."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("objects", "rows_out", "repeats", "invalid")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("names", "rows", "last", "times", "pose", "tracked")
-        ),
-        *((name, ctypes.c_double) for name in ("farthest_m", "largest_rad")),
-    )
-    invalid: int
-
-
 class CompiledObjectTracker(ObjectTracker):
     """Tracker of objects whose datagrams the kernel converts.
 
     The decoded ones of its twin go the twin's way.
-
-    Attributes:
-        numbers: names, and rows of the objects, as ``vicon_objects.h`` explains them.
     """
 
     def __init__(self, source: str, rate_hz: float | None) -> None:
         super().__init__(source, rate_hz)
-        self.numbers: list[npt.NDArray[Any]] = []
         self._last = np.zeros(MAX_OBJECTS, ITEM)
         self._times = np.zeros(MAX_OBJECTS, np.int64)
         self._pose = np.zeros((0, 7))
@@ -117,19 +99,19 @@ class CompiledObjectTracker(ObjectTracker):
         self._unknown = self.refused - refused
         self.refused = refused
         rows = np.array([self._row.get(name, -1) for name in names], np.int32)
-        self.numbers = [items["name"].copy(), rows]
         self._pose = np.zeros((len(self._subjects), 7))
         self._tracked = np.zeros(len(self._subjects), dtype=np.bool_)
-        arrays: list[npt.NDArray[Any]] = [
-            *self.numbers,
-            self._last,
-            self._times,
-            self._pose,
-            self._tracked,
-        ]
-        self._binding = _Binding(
-            *(len(items), len(self._subjects), REPEATS, 0),
-            *(block.ctypes.data for block in arrays),
-            *(FARTHEST_M, LARGEST_RAD),
+        self._binding = VilObjectsBinding(
+            objects=len(items),
+            rows_out=len(self._subjects),
+            repeats=REPEATS,
+            names=items["name"].copy(),
+            rows=rows,
+            last=self._last,
+            times=self._times,
+            pose=self._pose,
+            tracked=self._tracked,
+            farthest_m=FARTHEST_M,
+            largest_rad=LARGEST_RAD,
         )
-        self._address = ctypes.c_void_p(ctypes.addressof(self._binding))
+        self._address = self._binding.pointer

@@ -5,36 +5,20 @@ Twin of :mod:`~vil_adapters.vicon.segments` and of the poses in :mod:`~vil_adapt
 
 from __future__ import annotations
 
-import ctypes
 from array import array
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_adapters.vicon.segments import Table
 from vil_bridge.core.types import BoolArray
 from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.structs import VilViconBinding
 
 IS_COMPILED: Final = KERNEL is not None
 _segments: Final[Any] = None if KERNEL is None else KERNEL.vil_vicon_segments
-
-
-class _Binding(ctypes.Structure):
-    """``VilViconBinding`` of ``vicon.h``, which explains the fields."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("segments", "rows_out", "y_up")),
-        *((name, ctypes.c_void_p) for name in ("keys", "slots", "parents", "pose", "tracked")),
-        *(
-            ("invalid", ctypes.c_int64),
-            ("farthest_m", ctypes.c_double),
-            ("rotation_tolerance", ctypes.c_double),
-        ),
-    )
-    invalid: int
 
 
 class SegmentRows:
@@ -46,7 +30,6 @@ class SegmentRows:
             converted last.
         tracked: shape (n,).
         undescribed: segments without a row.
-        numbers: keys, slots and parents, as ``vicon.h`` explains them.
 
     Args:
         table: segments of one such frame.
@@ -72,18 +55,20 @@ class SegmentRows:
         self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
         self.undescribed = len(table) - sum(slot >= 0 for slot in slots)
         keys = np.stack((table["subject"], table["id"]), axis=-1).astype(np.uint32)
-        self.numbers: list[npt.NDArray[Any]] = [
-            keys,
-            np.array(slots, np.int32),
-            np.array(parents, np.int32),
-        ]
-        arrays = [*self.numbers, self.pose, self.tracked]
         self._light = light
-        self._binding = _Binding(
-            *(len(table), len(parents), y_up, *(block.ctypes.data for block in arrays)),
-            *(0, FARTHEST_M, rotation_tolerance),
+        self._binding = VilViconBinding(
+            segments=len(table),
+            rows_out=len(parents),
+            y_up=y_up,
+            keys=keys,
+            slots=np.array(slots, np.int32),
+            parents=np.array(parents, np.int32),
+            pose=self.pose,
+            tracked=self.tracked,
+            farthest_m=FARTHEST_M,
+            rotation_tolerance=rotation_tolerance,
         )
-        self._address = ctypes.c_void_p(ctypes.addressof(self._binding))
+        self._address = self._binding.pointer
 
     @property
     def invalid(self) -> int:

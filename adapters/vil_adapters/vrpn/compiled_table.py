@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_adapters.sessions.plausible_range import FARTHEST_M
 from vil_adapters.vrpn.convert import VrpnFrame
 from vil_adapters.vrpn.tracker_table import MAX_SUBJECTS, UNKNOWN, PoseVerdict
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.structs import VilVrpnTable
 from vil_bridge.protocols.vrpn.codec import TrackerPose
 
 IS_COMPILED: Final = KERNEL is not None
@@ -35,41 +35,7 @@ _UNWANTED: Final = -1
 _NO_TYPE: Final = -1
 _POSE: Final = 7
 
-_Columns = dict[str, npt.NDArray[Any]]
-
-
-class _Table(ctypes.Structure):
-    """``VilVrpnTable`` of ``vrpn.h``, which explains the fields."""
-
-    _fields_ = (
-        *(
-            (n, ctypes.c_int64)
-            for n in ("trackers", "most_entries", "groups", "entries", "bound", "pose_type")
-        ),
-        *((n, ctypes.c_int64) for n in ("has_suspect", "suspect_ns", "repeats_mean_lost", "y_up")),
-        *((n, ctypes.c_int64) for n in ("repeated", "superseded", *_COUNTED)),
-        *((n, ctypes.c_double) for n in ("scale_m", "farthest_m")),
-        *((n, ctypes.c_void_p) for n in ("pose", "shown", "period_ns", "entry_pose", "frame_pose")),
-        *((n, ctypes.c_void_p) for n in ("t_ns", "t_arrival_ns", "repeats", "messages")),
-        *((n, ctypes.c_void_p) for n in ("group_t_ns", "group_arrival_ns", "group_start")),
-        *(
-            (n, ctypes.c_void_p)
-            for n in ("entry_row", "frame_row", "bound_sender", "bound_sensor", "bound_row")
-        ),
-        *(
-            (n, ctypes.c_void_p)
-            for n in ("tracked", "group_used", "entry_tracked", "frame_tracked", "covered")
-        ),
-    )
-    trackers: int
-    most_entries: int
-    groups: int
-    entries: int
-    bound: int
-    repeated: int
-    superseded: int
-    pose_type: int
-    has_suspect: int
+_Columns = dict[str, Any]
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
@@ -142,16 +108,16 @@ class CompiledTrackerTable:
         self._subjects: tuple[str, ...] = ()
         self._given = np.zeros(_POSE)
         self._columns = _columns()
-        self._table = _Table(
+        self._table = VilVrpnTable(
             most_entries=MAX_SUBJECTS,
             pose_type=_NO_TYPE,
             repeats_mean_lost=repeats_mean_lost,
             y_up=frame.up_axis == "y",
             scale_m=frame.scale_m,
             farthest_m=FARTHEST_M,
-            **{name: column.ctypes.data for name, column in self._columns.items()},
+            **self._columns,
         )
-        self._address = ctypes.c_void_p(ctypes.addressof(self._table))
+        self._address = self._table.pointer
         self._pose_address = ctypes.c_void_p(self._given.ctypes.data)
 
     @property
@@ -305,5 +271,5 @@ class CompiledTrackerTable:
             larger = np.zeros((2 * most, *column.shape[1:]), column.dtype)
             larger[:most] = column
             self._columns[name] = larger
-            setattr(self._table, name, larger.ctypes.data)
+            self._table.assign(**{name: larger})
         self._table.most_entries = 2 * most

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -18,7 +18,8 @@ from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import enu_flu_to_unity, optical_to_unity
 from vil_bridge.core.types import ActorKind, FloatArray, RenderRequest, TrackingState, WorldSnapshot
-from vil_bridge.kernel.library import KERNEL
+from vil_bridge.kernel.library import KERNEL, function
+from vil_bridge.kernel.structs import VilPoseText
 from vil_renderer.flightgoggles.codec import NUMBER, RING, WrittenPose, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
@@ -44,18 +45,6 @@ def _turn(convert: Any) -> FloatArray:
 _BODY, _CAMERA = _turn(enu_flu_to_unity), _turn(optical_to_unity)
 
 
-class _PoseText(ctypes.Structure):
-    """``vil_pose_text`` of ``numbers.h``, which explains the fields."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("bodies", "cameras", "gaps", "capacity")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("body_turn", "camera_turn", "poses", "indices", "values", "out")
-        ),
-    )
-
-
 class _Template:
     """Text of the messages of one form.
 
@@ -71,15 +60,22 @@ class _Template:
         self._text = text
         self._bodies = bodies
         self._meant = meant
-        indices = (
-            _ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)
-        ).ravel()
+        starts = _ROW * np.array(rows, dtype=np.int32)
+        indices = np.add.outer(starts, np.arange(_ROW, dtype=np.int32)).ravel()
         self._poses, values = (np.zeros((bodies + cameras, _ROW)) for _ in range(2))
         self._out = np.zeros(len(text) + (indices.size + 2) * _MOST_CHARACTERS, dtype=np.uint8)
-        self._arrays = _BODY, _CAMERA, self._poses, indices, values, self._out
-        addresses = (array.ctypes.data for array in self._arrays)
-        self._struct = _PoseText(bodies, cameras, indices.size, self._out.size, *addresses)
-        self._pointer = ctypes.c_void_p(ctypes.addressof(self._struct))
+        self._struct = VilPoseText(
+            bodies=bodies,
+            cameras=cameras,
+            gaps=indices.size,
+            capacity=self._out.size,
+            body_turn=_BODY,
+            camera_turn=_CAMERA,
+            poses=self._poses,
+            indices=indices,
+            values=values,
+            out=self._out,
+        )
         self._out_address = self._out.ctypes.data
 
     def written(self, write: Any, poses: FloatArray, request: RenderRequest) -> bytes | None:
@@ -90,7 +86,7 @@ class _Template:
             self._poses[row, :3] = place.p_m
             self._poses[row, 3:] = place.q_xyzw
         text = self._text.replace(_TIME, b"%d" % request.snapshot.t_ns)
-        size = write(self._pointer, text, len(text))
+        size = write(self._struct.pointer, text, len(text))
         return None if size < 0 else ctypes.string_at(self._out_address, size)
 
 
@@ -99,9 +95,13 @@ class CompiledPoseWriter(PoseWriter):
 
     def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:
         super().__init__(scene, prefabs)
-        self._write = cast("Any", KERNEL).vil_write_poses
-        self._write.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
-        self._write.restype = ctypes.c_int64
+        self._write = function(
+            "vil_write_poses",
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_int64,
+            returns=ctypes.c_int64,
+        )
         self._templates: dict[tuple[object, ...], _Template] = {}
 
     def message(self, request: RenderRequest) -> PoseMessage | WrittenPose:

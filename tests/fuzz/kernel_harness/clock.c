@@ -1,4 +1,5 @@
-/* vil_clock_stamp on any clock. Input: the clock, then records of a stamp, its arrival and its latency (i64 each). */
+/* vil_clock_stamp on any clock. Input: the clock, then records of a stamp, its arrival and its
+ * latency (i64 each). */
 #include "clock.h"
 
 #include "harness.h"

@@ -1,6 +1,7 @@
 /* vil_propagate and vil_correct on any state, samples, noise and pose.
  *
- * Input: state (654 doubles), noise (4), pose (15), then a step (u64, below 2^32 ns) and a sample (6 doubles) each.
+ * Input: state (654 doubles), noise (4), pose (15), then a step (u64, below 2^32 ns) and a sample
+ * (6 doubles) each.
  */
 #include "harness.h"
 
@@ -9,7 +10,8 @@
 
 enum { STATE = 29 + 25 * 25, NOISE = 4, POSE = 15, FOUND = 55, SAMPLE = 7, LEAST_SAMPLES = 2 };
 
-int vil_propagate(int64_t n, double *state, const int64_t *t_ns, const double *wf, const double *noise);
+int vil_propagate(int64_t n, double *state, const int64_t *t_ns, const double *wf,
+                  const double *noise);
 int vil_correct(double *state, const double *pose, double *found);
 
 void fuzz_error_state(Blob context, Blob input)
@@ -29,7 +31,8 @@ void fuzz_error_state(Blob context, Blob input)
         uint32_t step_ns;
         memcpy(&step_ns, samples + i * SAMPLE * sizeof(double), sizeof step_ns);
         t_ns[i] = (i == 0 ? 0 : t_ns[i - 1]) + (int64_t)step_ns + 1;
-        memcpy(wf + i * (SAMPLE - 1), samples + (i * SAMPLE + 1) * sizeof(double), (SAMPLE - 1) * sizeof(double));
+        memcpy(wf + i * (SAMPLE - 1), samples + (i * SAMPLE + 1) * sizeof(double),
+               (SAMPLE - 1) * sizeof(double));
     }
     vil_propagate((int64_t)n, state, t_ns, wf, noise);
     vil_correct(state, pose, found);

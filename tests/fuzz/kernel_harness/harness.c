@@ -1,7 +1,7 @@
 /* Calls an entry point with changed seeds: harness ENTRY SEEDS RUNS SEED CRASH.
  *
- * SEEDS holds records of two blobs, context and input, each after its size (u32). The input of a report is written to
- * CRASH. The same SEED tries the same inputs in the same order.
+ * SEEDS holds records of two blobs, context and input, each after its size (u32). The input of a
+ * report is written to CRASH. The same SEED tries the same inputs in the same order.
  */
 #include "harness.h"
 
@@ -88,10 +88,13 @@ static void put(const void *value, size_t size)
 
 static void put_odd_number(void)
 {
-    static const int32_t INTEGERS[] = {-1, 0, 1, 2, 7, 127, 255, 65535, 65536, INT32_MAX, INT32_MIN, INT32_MAX / 38};
-    static const uint32_t FLOATS[] = {0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7f7fffffu, 1u, 0x80000000u, 0x461c4001u};
-    static const uint64_t DOUBLES[] = {0x7ff8000000000000u, 0x7ff0000000000000u, 0xfff0000000000000u,
-                                       0x7fefffffffffffffu, 1u, 0x8000000000000000u, 0x40c3880000000001u};
+    static const int32_t INTEGERS[] = {-1, 0, 1, 2, 7, 127, 255, 65535, 65536,
+                                       INT32_MAX, INT32_MIN, INT32_MAX / 38};
+    static const uint32_t FLOATS[] = {0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7f7fffffu,
+                                      1u, 0x80000000u, 0x461c4001u};
+    static const uint64_t DOUBLES[] = {
+        0x7ff8000000000000u, 0x7ff0000000000000u, 0xfff0000000000000u, 0x7fefffffffffffffu, 1u,
+        0x8000000000000000u, 0x40c3880000000001u};
     switch (below(3)) {
     case 0:
         put(INTEGERS + below(sizeof INTEGERS / sizeof *INTEGERS), sizeof *INTEGERS);
@@ -107,7 +110,8 @@ static void put_odd_number(void)
 /* Put bytes of an input behind or between those of the changed one. */
 static void insert(Blob other)
 {
-    const size_t at = below(changed_size + 1), start = below(other.size), size = below(other.size - start + 1);
+    const size_t at = below(changed_size + 1), start = below(other.size),
+                 size = below(other.size - start + 1);
     if (changed_size + size > MOST_BYTES)
         return;
     memmove(changed + at + size, changed + at, changed_size - at);
@@ -118,7 +122,8 @@ static void insert(Blob other)
 
 static void cut(void)
 {
-    const size_t at = below(changed_size + 1), size = below(2) ? changed_size - at : below(changed_size - at + 1);
+    const size_t at = below(changed_size + 1),
+                 size = below(2) ? changed_size - at : below(changed_size - at + 1);
     memmove(changed + at, changed + at + size, changed_size - at - size);
     changed_size -= size;
 }
@@ -143,7 +148,8 @@ static uint32_t next_size(FILE *file)
     uint8_t bytes[4];
     if (fread(bytes, 1, 4, file) != 4)
         return UINT32_MAX;
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16
+           | (uint32_t)bytes[3] << 24;
 }
 
 static int next_blob(FILE *file, Blob *blob)
@@ -163,7 +169,8 @@ static int read_seeds(const char *path)
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return 0;
-    while (seed_count < MOST_SEEDS && next_blob(file, contexts + seed_count) && next_blob(file, inputs + seed_count))
+    while (seed_count < MOST_SEEDS && next_blob(file, contexts + seed_count)
+           && next_blob(file, inputs + seed_count))
         seed_count++;
     fclose(file);
     return seed_count != 0;
@@ -186,7 +193,8 @@ static void run(const Entry *entry, unsigned long long runs)
 int main(int argc, char **argv)
 {
     if (argc != 6 || !read_seeds(argv[2])) {
-        fprintf(stderr, "usage: harness ENTRY SEEDS RUNS SEED CRASH; SEEDS must hold at least one\n");
+        fprintf(stderr,
+                "usage: harness ENTRY SEEDS RUNS SEED CRASH; SEEDS must hold at least one\n");
         return 2;
     }
     crash_path = argv[5];

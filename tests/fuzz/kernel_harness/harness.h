@@ -1,4 +1,5 @@
-/* Entry points of the compiled kernel under the sanitizers; sanitized_kernel.py builds and runs them. */
+/* Entry points of the compiled kernel under the sanitizers; sanitized_kernel.py builds and runs
+ * them. */
 #ifndef VIL_FUZZ_HARNESS_H
 #define VIL_FUZZ_HARNESS_H
 

@@ -1,5 +1,5 @@
-/* vil_mark_rays on any rays within the tree. Context: lowest key and cells of the part of the grid (i64, 3 each).
- * Input: resolution (double), sensor (float, 3), then ends (float, 3 each). */
+/* vil_mark_rays on any rays within the tree. Context: lowest key and cells of the part of the grid
+ * (i64, 3 each). Input: resolution (double), sensor (float, 3), then ends (float, 3 each). */
 #include "harness.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 enum { MOST_ENDS = 32, MOST_CELLS = 1 << 20 };
 
-void vil_mark_rays(const float *sensor, const float *ends, int64_t count, double resolution_m, const int64_t *low,
-                   const int64_t *shape, uint8_t *marks);
+void vil_mark_rays(const float *sensor, const float *ends, int64_t count, double resolution_m,
+                   const int64_t *low, const int64_t *shape, uint8_t *marks);
 
 /* Its callers leave out what is not finite or outside the tree. */
 static int inside(const float *place_m, double resolution_m)
@@ -32,8 +32,8 @@ void fuzz_rays(Blob context, Blob input)
     memcpy(sensor, input.bytes + sizeof resolution_m, sizeof sensor);
     if (!(resolution_m >= 0.01 && resolution_m <= 10.0 && inside(sensor, resolution_m)))
         return;
-    for (size_t at = sizeof resolution_m + sizeof sensor; at + sizeof end <= input.size && count < MOST_ENDS;
-         at += sizeof end) {
+    for (size_t at = sizeof resolution_m + sizeof sensor;
+         at + sizeof end <= input.size && count < MOST_ENDS; at += sizeof end) {
         memcpy(end, input.bytes + at, sizeof end);
         if (inside(end, resolution_m))
             memcpy(ends + 3 * count++, end, sizeof end);

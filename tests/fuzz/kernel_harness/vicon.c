@@ -1,7 +1,7 @@
 /* vil_vicon_segments on the bodies of a frame's segment blocks.
  *
- * Context: numbers (i32): light, number of segments, rows, then keys, slots and parents. Input: number of bodies (u32),
- * sizes of these (u32), bodies; sizes beyond the input's end are cut.
+ * Context: numbers (i32): light, number of segments, rows, then keys, slots and parents. Input:
+ * number of bodies (u32), sizes of these (u32), bodies; sizes beyond the input's end are cut.
  */
 #include "harness.h"
 
@@ -42,5 +42,6 @@ void fuzz_vicon(Blob context, Blob input)
         .farthest_m = 1e4, .rotation_tolerance = 1e-3,
     };
     vil_vicon_segments(bodies, (const uint8_t *)sizes, (int64_t)count, numbers[0], &binding);
-    free(sizes), free(bodies), free(keys), free(slots), free(parents), free(binding.pose), free(binding.tracked);
+    free(sizes), free(bodies), free(keys), free(slots), free(parents), free(binding.pose),
+        free(binding.tracked);
 }

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.kernel.structs import long_function
+from vil_bridge.kernel.library import long_function
 from vil_bridge.protocols.octomap import keys_of
 from vil_bridge.world.occupancy.rays import crossed_cells
 
