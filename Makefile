@@ -1,9 +1,9 @@
-# make setup | setup-dev | web | wheels | openapi | demo | test | test-changed | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | new-output | new-vehicle | clean
+# make setup | setup-dev | web | wheels | openapi | demo | test | test-changed | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | new-output | new-service | new-vehicle | clean
 .POSIX:
 .SUFFIXES:
 .PHONY: setup setup-dev web wheels openapi setup-tests foreign demo test test-changed test-all lint check checks queue alone mypy pyright \
     commits page-check pytest without-kernel seeded seeded-prescott seeded-haswell nightly seed perf mutants mutants-changed fuzz fuzz-short fuzz-kernel sanitized-kernel \
-    kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter new-output new-vehicle clean
+    kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter new-output new-service new-vehicle clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -247,12 +247,15 @@ pictures: setup-dev
 tour: setup
 	$(BIN)/python scripts/tour.py docs/start/tour.md
 
-# The package of a new source, output or vehicle, from examples (CONTRIBUTING.md): make new-output NAME=foo [DIR=path]
+# The package of a new source, output, service or vehicle, from examples (CONTRIBUTING.md): make new-output NAME=foo [DIR=path]
 new-adapter: setup-dev
 	$(BIN)/python scripts/new_package.py adapter $(NAME) $(DIR)
 
 new-output: setup-dev
 	$(BIN)/python scripts/new_package.py output $(NAME) $(DIR)
+
+new-service: setup-dev
+	$(BIN)/python scripts/new_package.py service $(NAME) $(DIR)
 
 new-vehicle: setup-dev
 	$(BIN)/python scripts/new_package.py vehicle $(NAME) $(DIR)

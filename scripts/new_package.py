@@ -14,7 +14,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TEMPLATES: Final = ROOT / "examples"
-KINDS: Final = ("adapter", "output", "vehicle")
+KINDS: Final = ("adapter", "output", "service", "vehicle")
 """Folders of the templates."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SUFFIXES: Final = frozenset({".md", ".py", ".toml", ".yaml"})

@@ -29,11 +29,13 @@ pytestmark = pytest.mark.process
 KINDS: Final = {
     "adapter": ("__init__", "codec", "config", "convert", "emulator", "source"),
     "output": ("__init__", "codec", "config", "output"),
+    "service": ("__init__", "config", "routes", "service", "view"),
     "vehicle": ("__init__", "model"),
 }
 PASSED: Final = {
     "adapter": "14 passed, 1 skipped",
     "output": "3 passed",
+    "service": "3 passed",
     "vehicle": "3 passed",
 }
 EACH_KIND: Final = pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +98,7 @@ def vehicle_model(config: BridgeConfig) -> object:
         ("output", lambda: registry.plugin_names("outputs"), output_class, "FarLabOutput"),
         ("vehicle", model_names, vehicle_model, "far_lab"),
     ],
-    ids=KINDS,
+    ids=["adapter", "output", "vehicle"],
 )
 def test_the_bridge_finds_it_by_its_entry_point(
     package: Path,
@@ -106,6 +108,7 @@ def test_the_bridge_finds_it_by_its_entry_point(
     made: Callable[[BridgeConfig], object],
     expected: str,
 ) -> None:
+    """A service's section is read when the bridge starts: its own tests start one."""
     assert "far_lab" not in names()
     make_known(package, tmp_path, monkeypatch)
     for module in [name for name in sys.modules if name.startswith("vil_far_lab")]:

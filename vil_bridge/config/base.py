@@ -23,7 +23,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.interfaces.faults import Faults
 
-
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 """Name of an entry of a section."""
 

@@ -77,6 +77,7 @@ class StatusReporter:
         context = self._context
         t_ns = now_ns()
         reasons = self._readiness.reasons()
+        views = self._views()
         lag_ms = context.health.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
         lag_s = None if lag_ms is None else 1e-3 * lag_ms
         return BridgeStatus(
@@ -121,7 +122,8 @@ class StatusReporter:
             if context.config.simulation.clock == "simulated"
             else None,
             pages=self._pages(),
-            **self._views(),
+            services=tuple(views),
+            **views,
         )
 
     def _views(self) -> dict[str, Any]:

@@ -315,6 +315,7 @@ class BridgeSnapshot:
         overload: sentences for people, empty while everything follows.
         process: what the daemon uses; None = not measured.
         simulation: how time passes; None = it is real.
+        services: names of the parts of services that run, such as ``twins``.
         pages: who looks on over HTTP now, ``watching`` the live feed and ``reading`` the updates;
             messages ``sent`` and ``skipped`` (a page did not read), subscriptions ``refused`` since
             the start.
@@ -344,6 +345,7 @@ class BridgeSnapshot:
     overload: tuple[str, ...] = ()
     process: ProcessView | None = None
     simulation: SimulationView | None = None
+    services: tuple[str, ...] = ()
     pages: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ import { HistoryPanel } from "./panels/history";
 import { Latency } from "./panels/latency";
 import { Log } from "./panels/log";
 import { Pictures } from "./panels/pictures";
+import { ServicesPanel } from "./panels/services";
 import { TwinsPanel } from "./panels/twins";
 import { RaceBoard } from "./race/board";
 import { gatesAhead } from "./race/course";
@@ -35,6 +36,7 @@ const latency = new Latency(byId("latency-panel"));
 const log = new Log(byId("log-panel"));
 const board = new RaceBoard();
 const twins = new TwinsPanel();
+const services = new ServicesPanel(byId("services"));
 const controls = new Controls(byId("control-groups"), byId("role"));
 
 let greeting = 0;
@@ -61,6 +63,7 @@ function show(now: Status): void {
   pictures.explain(now.cameras);
   showRace(now);
   twins.show(now);
+  services.show(now);
   world?.warn(now.warnings);
   world?.showMaps(Object.keys(now.maps));
 }

@@ -154,6 +154,8 @@ export interface Status {
   overload: string[];
   process: { cpu_s: number; threads: number; rss_mb: number } | null;
   simulation: Simulation | null;
+  /** Names of the parts of services that run. */
+  services: string[];
   race: Race | null;
   twins: Record<string, Twin>;
   maps: Record<string, OccupancyMap>;
