@@ -54,4 +54,5 @@ def test_a_list_and_a_single_part_are_tables_too() -> None:
 
 
 def test_a_service_without_entries_has_no_rows() -> None:
-    assert [table(part)[1] for part in ({}, [], None)] == [[], [], []]
+    parts: list[Any] = [{}, [], None]
+    assert [table(part)[1] for part in parts] == [[], [], []]

@@ -14,12 +14,13 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.support.bridge_rig import running
+from tests.support.bridge_rig import running, service_of
 from tests.support.events import until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import FloatArray, SourceFrame
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.interfaces.trajectory import Trajectory
+from vil_bridge.services.flights.service import FlightService
 from vil_bridge.web.schemas.flights import FlightBody, FlightOut
 from vil_simulation.vehicles.trajectories import minimum_snap
 
@@ -106,7 +107,7 @@ async def test_a_simulated_vehicle_flies_along_a_trajectory_in_the_world() -> No
             assert newest is not None
             wanted = curve.at((newest[1] - begins_ns) * 1e-9).p_world_m[0]
             errors.append(float(np.linalg.norm(newest[0].p_m - wanted)))
-            return bridge.context.flights.flights()["drone"].state == "done"
+            return service_of(bridge, FlightService).flights()["drone"].state == "done"
 
         await until(ended, LOAD_S)
         await until(lambda: np.linalg.norm(place(bridge) - corners[-1]) < 0.05)
@@ -129,7 +130,9 @@ async def test_another_flight_takes_over_at_its_time_and_a_cancelled_one_holds()
         rows = [[0.0, *start, *v, *a, *j, 0.0], [2.0, *stop, *[0.0] * 9, 0.0]]
         second = await put(web, "drone", rows, t_ns=first["begins_t_ns"] + round(turn_s * 1e9))
         assert second.status_code == 200, second.text
-        await until(lambda: bridge.context.flights.flights()["drone"].state == "done", LOAD_S)
+        await until(
+            lambda: service_of(bridge, FlightService).flights()["drone"].state == "done", LOAD_S
+        )
         await until(lambda: np.linalg.norm(place(bridge) - stop) < 0.05)
         here = place(bridge)
         away = minimum_snap(np.stack((here, np.add(here, (0.0, 0.0, 3.0)))), speed_mps=1.0)
@@ -159,7 +162,7 @@ async def test_a_tracked_vehicle_gets_an_offer_and_no_command() -> None:
         before = bridge.context.for_sources.vehicles.of("quad").state("quad").commands
         offered = (await put(web, "real", rows)).raise_for_status().json()
         assert (offered["state"], offered["rows"], offered["flown_s"]) == ("offered", rows, 0.0)
-        bridge.context.flights.step(now_ns() + 10**9)
+        service_of(bridge, FlightService).step(now_ns() + 10**9)
         assert (await web.get("/api/v1/flights")).json()["real"]["state"] == "offered"
         assert bridge.context.for_sources.vehicles.of("quad").state("quad").commands == before
         assert (await web.delete("/api/v1/flights/real")).json()["state"] == "cancelled"

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.support.bridge_rig import read, running
+from tests.support.bridge_rig import read, running, service_of
 from tests.support.mapped_flight import (
     RESOLUTION_M,
     SCENE,
@@ -26,6 +26,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import codes_of, read_octree
 from vil_bridge.registry import solid_world
+from vil_bridge.services.maps.service import MapService
 from vil_bridge.web.client import BridgeApi
 from vil_bridge.web.client.errors import NoSuchThing, RequestRejected
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
@@ -116,7 +117,7 @@ async def test_a_flight_maps_the_scene_and_a_path_on_the_map_is_free() -> None:
         following = asyncio.create_task(asyncio.to_thread(reader.follow))
         await fly(bridge, STATIONS)
         await settled(bridge)
-        live = bridge.context.maps["room"].map
+        live = service_of(bridge, MapService).maps["room"].map
         reader.last = live.number
         await following
         await asyncio.to_thread(reader.close)

@@ -12,11 +12,13 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from tests.support.bridge_rig import running
+from tests.support.bridge_rig import running, service_of
 from tests.support.events import until
 from tests.support.programs import Program
 from vil_bridge.core.types import FloatArray
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.services.flights.service import FlightService
+from vil_bridge.services.maps.service import MapService
 
 pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 
@@ -81,7 +83,9 @@ async def test_a_flight_is_given_to_a_simulated_vehicle() -> None:
         with planning(bridge, "--scene", "empty") as program:
             code, _ = await ended(program, bridge)
         assert code == 0
-        await until(lambda: bridge.context.flights.flights()["drone"].state == "done", LOAD_S)
+        await until(
+            lambda: service_of(bridge, FlightService).flights()["drone"].state == "done", LOAD_S
+        )
         newest = bridge.context.world.newest("drone")
         assert newest is not None and np.linalg.norm(newest[0].p_m - GOAL_M) < 0.1
 
@@ -89,7 +93,7 @@ async def test_a_flight_is_given_to_a_simulated_vehicle() -> None:
 async def test_a_flight_that_the_map_blocks_is_planned_again() -> None:
     """A wall is seen while the vehicle flies towards it."""
     async with flying() as bridge:
-        found = bridge.context.maps["hall"].map
+        found = service_of(bridge, MapService).maps["hall"].map
         found.insert_points(np.array([[-2.0, -4.0, 0.3]]), np.array([-1.0, -4.0, 0.3]), 1)
         with planning(bridge, "--live-map", "hall", "--through-unknown") as program:
 
@@ -99,11 +103,11 @@ async def test_a_flight_that_the_map_blocks_is_planned_again() -> None:
                 return bool(newest[0].p_m[0] > 0.5) or program.poll() is not None
 
             await until(under_way, LOAD_S)
-            first = bridge.context.flights.flights()["drone"].begins_t_ns
+            first = service_of(bridge, FlightService).flights()["drone"].begins_t_ns
             found.insert_points(wall(), np.array([1.0, 0.0, 1.5]), 2)
             code, flown = await ended(program, bridge)
         assert code == 0
-        assert bridge.context.flights.flights()["drone"].begins_t_ns > first
+        assert service_of(bridge, FlightService).flights()["drone"].begins_t_ns > first
         assert np.linalg.norm(flown[-1] - GOAL_M) < 0.2
         nearest = min(float(np.linalg.norm(wall() - place, axis=1).min()) for place in flown[::10])
         print(f"{nearest:.2f} m from the wall at the nearest")

@@ -31,8 +31,9 @@ from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.daemon.race_setup import RaceSetup
 from vil_bridge.interfaces.vehicle_commands import VehicleCommand
+from vil_bridge.services.race.bridge_race import BridgeRace
+from vil_bridge.services.race.service import RaceService, race_of
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import RestError
 from vil_bridge.web.schemas.race import RaceSetupBody
@@ -86,6 +87,12 @@ def black(views: tuple[View, ...], _world: WorldSnapshot) -> RenderedRequest:
     return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views if view.due))
 
 
+def running_race(bridge: Bridge) -> BridgeRace:
+    service = bridge.context.services["race"]
+    assert isinstance(service, RaceService) and service.race is not None
+    return service.race
+
+
 async def test_two_simulated_vehicles_race_and_start_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -94,7 +101,8 @@ async def test_two_simulated_vehicles_race_and_start_again(
     caplog.set_level(logging.INFO)
     bridge = build(CONFIG % course, record=recorded)
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
-        race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
+        race = race_of(bridge.context.services)
+        vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: {one.phase for one in race.standings()} == {"ready"}, 100.0)
         for name, speed_mps in (("one", 2.0), ("other", 1.0)):
@@ -160,7 +168,8 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
     )
     bridge = build(solid.replace("racers: [one, other]", "racers: [one]"), record=recorded)
     async with running(bridge):
-        race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
+        race = race_of(bridge.context.services)
+        vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: race.standing("one").phase == "racing", 100.0)
         vehicles.send("one", VehicleCommand("fly", "velocity", [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
@@ -203,7 +212,8 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
     assert isinstance(renderer, FlightGogglesClient)
     with server(ports(renderer), black):
         async with running(bridge):
-            endpoint, race = bridge.context.hub.endpoint, bridge.context.race
+            endpoint = bridge.context.hub.endpoint
+            race = race_of(bridge.context.services)
             with Receiver(endpoint, "eye") as eye, Receiver(endpoint, "wall") as wall:
                 seen: list[Frame] = []
 
@@ -275,7 +285,8 @@ async def test_landing_and_taking_off_are_no_collisions_and_a_fall_is_one(tmp_pa
     course = tmp_path / "line.yaml"
     course.write_text(COURSE.replace("clock: motion", "clock: signal, collision: penalise"))
     async with running(GROUND % course) as bridge:
-        race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
+        race = race_of(bridge.context.services)
+        vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: race.standing("drone").phase == "racing", 100.0)
 
@@ -373,17 +384,16 @@ async def test_races_are_set_up_one_at_a_time(tmp_path: Path) -> None:
     (course := tmp_path / "line.yaml").write_text(COURSE)
     async with running(ARCADE % course) as bridge:
         await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
-        setup, race = RaceSetup(bridge.context), bridge.context.race
-        assert race is not None
-        with race._lock:  # the first one cannot end
-            first = asyncio.create_task(asyncio.to_thread(setup.set_up, "line", None, {}))
-            await until(setup._lock.locked, 100.0)
+        race = running_race(bridge)
+        with race.monitor._lock:  # the first one cannot end
+            first = asyncio.create_task(asyncio.to_thread(race.set_up, "line", None, {}))
+            await until(race._lock.locked, 100.0)
             with pytest.raises(
                 ValueError, match="another race is being set up now: try again in a few seconds"
             ):
-                await asyncio.to_thread(setup.set_up, "line", None, {})
+                await asyncio.to_thread(race.set_up, "line", None, {})
         await first
-        await asyncio.to_thread(setup.set_up, "line", None, {})
+        await asyncio.to_thread(race.set_up, "line", None, {})
 
 
 async def test_a_recorded_race_of_an_arcade_has_the_laps_that_were_chosen(
@@ -394,12 +404,11 @@ async def test_a_recorded_race_of_an_arcade_has_the_laps_that_were_chosen(
     course.write_text(COURSE)
     bridge = build(ARCADE % course, record=recorded)
     async with running(bridge):
-        race, setup = bridge.context.race, RaceSetup(bridge.context)
-        assert race is not None
+        race = running_race(bridge)
         await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
         for chosen, laps in (("line", 3), ("line", 2), ("arcade_ground_1", 5)):
-            await asyncio.to_thread(setup.set_up, chosen, laps, {})
-            await until(lambda: race.standing("one").phase != "waiting", 100.0)
+            await asyncio.to_thread(race.set_up, chosen, laps, {})
+            await until(lambda: race.monitor.standing("one").phase != "waiting", 100.0)
     named = {(group.course.name, group.course.laps): group.name for group in read_runs([recorded])}
     assert (
         named.items()

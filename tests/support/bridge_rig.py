@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.support.events import until
 from tests.support.flightgoggles import ports, server
@@ -13,9 +14,11 @@ from vil_bridge import registry
 from vil_bridge.config.load import load, load_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.services.service import Service
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Draw
 
+_Service = TypeVar("_Service", bound=Service)
 _CONFIG = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
@@ -31,6 +34,12 @@ def read(config: str | Path) -> BridgeConfig:
     if isinstance(config, Path):
         return load(config, env={}, resolve=registry.resolve)
     return load_text(config, "bridge.yaml", resolve=registry.resolve)
+
+
+def service_of(bridge: Bridge, kind: type[_Service]) -> _Service:
+    """Return the bridge's service of a class."""
+    (found,) = (one for one in bridge.context.services.values() if isinstance(one, kind))
+    return found
 
 
 def build(config: str | Path, record: Path | None = None) -> Bridge:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from tests.support.bridge_rig import drawn_bridge
+from tests.support.bridge_rig import drawn_bridge, service_of
 from tests.support.common import needs_gl
 from tests.support.events import until
 from tests.support.scenes import first_hits
@@ -18,6 +18,7 @@ from vil_bridge.interfaces.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.interfaces.voxel_box import keys_at
 from vil_bridge.interfaces.voxels import Occupancy
 from vil_bridge.protocols.octomap import codes_of
+from vil_bridge.services.maps.service import MapService
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -75,7 +76,7 @@ async def mapping(config: str = CONFIG) -> AsyncIterator[tuple[Bridge, Camera]]:
     needs_gl()
     camera = Camera()
     async with drawn_bridge(config, camera) as bridge:
-        await until(lambda: bridge.context.maps["room"].map.number > 0, LOAD_S)
+        await until(lambda: service_of(bridge, MapService).maps["room"].map.number > 0, LOAD_S)
         yield bridge, camera
 
 
@@ -140,7 +141,7 @@ def touches(points_m: FloatArray, found: OccupancyMap) -> BoolArray:
 async def settled(bridge: Bridge) -> None:
     """Wait until the map takes no more pictures: the world stands still."""
     bridge.context.simulation.set_pace(paused=True)
-    runner, before = bridge.context.maps["room"], -1
+    runner, before = service_of(bridge, MapService).maps["room"], -1
     while before != runner.map.number:
         before = runner.map.number
         await asyncio.sleep(0.5)

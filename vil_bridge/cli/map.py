@@ -13,7 +13,7 @@ from vil_bridge.cli.options import Sets
 from vil_bridge.runtime.exit_codes import Exit
 
 if TYPE_CHECKING:
-    from vil_bridge.monitoring.map_view import MapView
+    from vil_bridge.services.maps.view import MapView
 
 _FILE_S = 60.0
 """A large map takes seconds to write."""
@@ -34,7 +34,7 @@ def map_(
 
     Ends with 3 when no bridge answers or it has no such map.
     """
-    from vil_bridge.monitoring.map_view import MapView
+    from vil_bridge.services.maps.view import MapView
     from vil_bridge.web.client.connection import path_of
     from vil_bridge.world.occupancy.map_file import check_map_file
 

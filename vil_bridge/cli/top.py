@@ -179,14 +179,6 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for service, view in service_views().items():
         for kind, name, state, note in view.rows(status.get(service) or {}):
             rows.append(_row(kind, name, state, None, None, note=note))
-    for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
-        note = (
-            f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"
-        )
-        rows.append(_row("racer", name, racer["state"], None, None, note=note))
-    for name, found in (status.get("maps") or {}).items():
-        note = found["problem"] or f"{found['occupied']:,} occupied, {found['free']:,} free voxels"
-        rows.append(_row("map", name, "", None, None, note=note))
     return rows
 
 

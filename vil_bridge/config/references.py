@@ -69,11 +69,10 @@ def _is_several(actor: Any) -> bool:
 
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
-    """Return all references between the bridge's own sections of ``config`` (plain data, possibly
-    wrong in other ways) that lead nowhere.
+    """Return all references between the bridge's own sections of ``config`` (plain data with every
+    actor, possibly wrong in other ways) that lead nowhere.
     """
-    config = with_every_actor(config)
-    checks = (_rooms, _actors, _race, _renderers, _cameras, _maps, _federated, _outputs)
+    checks = (_rooms, _actors, _renderers, _cameras, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -93,7 +92,7 @@ def unknown(
     Args:
         config: whole, plain data.
         kind: the section, such as ``actors``.
-        name: what was written; what is no text is reported elsewhere.
+        name: what was written; other types are reported elsewhere.
         path: where it was written.
     """
     if not isinstance(name, str):
@@ -139,23 +138,6 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             yield ReferenceProblem(
                 (*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}"
             )
-
-
-def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    race = config.get("race")
-    if not isinstance(race, Mapping):
-        return
-    racers = race.get("racers")
-    if not isinstance(racers, list | tuple):
-        return
-    actors = entries(config, "actors")
-    for i, name in enumerate(racers):
-        yield from unknown(config, "actors", name, ("race", "racers", i))
-        if name in racers[:i]:
-            yield ReferenceProblem(("race", "racers", i), f"{name!r} is named twice; leave one out")
-        if isinstance(name, str) and actors.get(name, {}).get("kind") == "human":
-            reason = f"{name!r} is a human, who has no single pose; name a vehicle or a prop"
-            yield ReferenceProblem(("race", "racers", i), reason)
 
 
 def _source_of_imu(imu: Any) -> Any:
@@ -204,7 +186,7 @@ def _drawn_by(
             yield from unknown(config, "renderers", name, path)
 
 
-def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def camera_entries(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the cameras by name, those at the right of a pair too."""
     cameras = entries(config, "cameras")
     pairs = {
@@ -213,26 +195,6 @@ def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         if camera.get("stereo_baseline_m") is not None
     }
     return {**cameras, **pairs}
-
-
-def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    cameras = _every_camera(config)
-    for name, section in entries(config, "maps").items():
-        names = section.get("cameras")
-        if not isinstance(names, list | tuple):
-            continue
-        for i, camera in enumerate(names):
-            path = ("maps", name, "cameras", i)
-            yield from unknown({"cameras": cameras}, "cameras", camera, path)
-            offered: Any = None
-            if isinstance(camera, str) and camera in cameras:
-                offered = cameras[camera].get("modalities")
-            if isinstance(offered, list | tuple) and not {"depth", "depth32"} & set(
-                map(str, offered)
-            ):
-                yield ReferenceProblem(
-                    path, f"{camera!r} has no depth pictures; add depth32 to its modalities"
-                )
 
 
 def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
@@ -257,7 +219,7 @@ def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     """Yield unknown cameras (a pair's right one is known), actors and maps that outputs name."""
     known = {
-        "cameras": _every_camera(config),
+        "cameras": camera_entries(config),
         "actors": config.get("actors"),
         "maps": config.get("maps"),
     }

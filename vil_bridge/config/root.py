@@ -36,8 +36,6 @@ from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.listening import port_problems
-from vil_bridge.config.occupancy import OccupancyConfig
-from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.references import (
     MOST_ACTORS,
     RIGHT,
@@ -313,16 +311,8 @@ class BridgeConfig(StrictModel):
     actors: dict[Name, ActorConfig] = Field(
         default={}, description="Bodies of the shared world by name."
     )
-    race: RaceConfig | None = Field(
-        default=None, description="The race that the bridge judges; none = no race."
-    )
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
-    maps: dict[Name, OccupancyConfig] = Field(
-        default={},
-        max_length=8,
-        description="Occupancy maps by name, which grow from depth pictures.",
-    )
     require_cameras: bool = Field(
         default=True,
         description="false = this bridge is meant to have no camera, and is ready without one.",

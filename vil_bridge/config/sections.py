@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
 from vil_bridge.config.base import custom
-from vil_bridge.config.references import ReferenceProblem, reference_problems
+from vil_bridge.config.references import ReferenceProblem, reference_problems, with_every_actor
 from vil_bridge.core.installation import PACKAGE_FOLDERS, package_cure
 from vil_bridge.interfaces.services import ServicePlugin, services
 
@@ -97,6 +97,7 @@ def every_problem(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """Return all references of a configuration (plain data, possibly wrong in other ways) that lead
     nowhere, and what the services' sections find.
     """
+    config = with_every_actor(config)
     problems = reference_problems(config)
     for section in service_sections().values():
         problems += section.problems(config)

@@ -146,7 +146,6 @@ class Bridge:
                     bodies = BodySender(context.config, context.world, context.for_sources.vehicles)
                     if bodies.needed:
                         tasks.append(group.create_task(bodies.run(), name="bodies"))
-                    tasks.append(group.create_task(context.flights.run(), name="flights"))
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
                     for name, service in context.services.items():
@@ -233,8 +232,6 @@ class Bridge:
             await asyncio.sleep(_CHECK_PERIOD_S)
             for name, service in context.services.items():
                 self.readiness.findings[name] = await asyncio.to_thread(service.check)
-            if context.race is not None:
-                await asyncio.to_thread(context.race.check)
             await asyncio.to_thread(
                 context.health.history.add, machine_ns(), lambda: camera_points(context)
             )

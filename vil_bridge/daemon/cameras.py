@@ -14,7 +14,6 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.daemon.factories import bridge_camera, contact_reporter
 from vil_bridge.daemon.output_manager import OutputManager
-from vil_bridge.daemon.race_service import header_race
 from vil_bridge.interfaces.ports import SourceContext
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
@@ -23,7 +22,6 @@ from vil_bridge.pipeline.assignment import RendererPreference
 from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.web.live.previews import SHOWN, PreviewTap, shown_jpeg
-from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
 
 _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
@@ -48,7 +46,6 @@ class CameraRunner:
         data_port: int,
         guard: CurveAuthenticator | None,
         outputs: OutputManager,
-        race: RaceMonitor | None,
         left: CameraRunner | None = None,
     ) -> None:
         self.config = config
@@ -85,7 +82,6 @@ class CameraRunner:
                 report_contact(frame)
 
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, on_first)
-        self.relay.headers.race = header_race(race, config.actor)
         self.details = self._details(bridge)
 
     def retune(self, config: CameraConfig, bridge: BridgeConfig) -> None:

@@ -16,11 +16,8 @@ from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import make_guard, make_publisher
-from vil_bridge.daemon.flight_service import FlightService
 from vil_bridge.daemon.http_access import make_access
-from vil_bridge.daemon.map_service import MapRunner, make_maps
 from vil_bridge.daemon.output_manager import OutputManager
-from vil_bridge.daemon.race_service import make_race
 from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.sources import SourceRunner
@@ -40,7 +37,6 @@ from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.services.service import HostCamera, Service, ServiceHost
 from vil_bridge.web.auth.access import Access
-from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
 
 
@@ -105,9 +101,6 @@ class BridgeContext:
     simulation: SimulationClock
     for_sources: SourceContext
     scenes: SceneLibrary
-    race: RaceMonitor | None
-    maps: dict[str, MapRunner]
-    flights: FlightService
     services: dict[str, Service]
     health: BridgeHealth
     loop: asyncio.AbstractEventLoop = field(init=False)
@@ -132,19 +125,14 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     commands = ActorCommands(config, for_sources.vehicles)
     outputs = OutputManager(config.outputs, commands.fly)
-    race = make_race(config, world, for_sources.vehicles)
-    flights = FlightService(world, commands.fly, commands.is_simulated)
     access = make_access(config.http)
     guard = make_guard(config.stream)
-    cameras = _cameras(config, world, for_sources, guard, outputs, race)
+    cameras = _cameras(config, world, for_sources, guard, outputs)
     relays = {name: camera.relay for name, camera in cameras.items()}
     preferences = {name: camera.preference(config) for name, camera in cameras.items()}
     pool = RendererPool(
         renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras
     )
-    maps = make_maps(config, cameras)
-    outputs.offer_maps({name: runner.map for name, runner in maps.items()})
-    outputs.offer_paths(flights.paths)
     return BridgeContext(
         config=config,
         access=access,
@@ -160,9 +148,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         simulation=simulation,
         for_sources=for_sources,
         scenes=scenes,
-        race=race,
-        maps=maps,
-        flights=flights,
         services=_services(
             config,
             lambda services: ServiceHost(
@@ -175,7 +160,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
                 outputs=outputs,
                 cameras=_host_cameras(cameras),
                 services=services,
-                race=race,
             ),
         ),
         health=BridgeHealth(
@@ -241,7 +225,6 @@ def _cameras(
     for_sources: SourceContext,
     guard: CurveAuthenticator | None,
     outputs: OutputManager,
-    race: RaceMonitor | None,
 ) -> dict[str, CameraRunner]:
     first = config.stream.data_port
     cameras: dict[str, CameraRunner] = {}
@@ -254,7 +237,7 @@ def _cameras(
         left = cameras.get(config.left_of(name))
         port = first + i if first else 0
         cameras[name] = CameraRunner(
-            name, camera, config, world, for_sources, port, guard, outputs, race, left
+            name, camera, config, world, for_sources, port, guard, outputs, left
         )
     return cameras
 

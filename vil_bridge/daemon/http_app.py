@@ -11,7 +11,6 @@ from fastapi import FastAPI
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.controls import BridgeControls
-from vil_bridge.daemon.race_setup import RaceSetup
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
@@ -22,18 +21,13 @@ from vil_bridge.runtime.pacing import CachedValue
 from vil_bridge.web.app import create_app
 from vil_bridge.web.live.codec import encode_poses
 from vil_bridge.web.live.feed import LiveFeed, live_router
-from vil_bridge.web.live.map_feed import map_feed_router
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router
-from vil_bridge.web.routes.flights import flight_router
-from vil_bridge.web.routes.maps import map_router
-from vil_bridge.web.routes.race import race_router
 from vil_bridge.web.routes.recordings import recording_router
 from vil_bridge.web.routes.scene import SceneRevisions, scene_router
 from vil_bridge.web.routes.status import history_router, ledger_router, status_json
 from vil_bridge.web.routes.vehicles import vehicles_router
-from vil_bridge.world.occupancy.map_file import map_bytes
 
 _WORLD_HZ: Final = 30.0
 _STATUS_HZ: Final = 2.0
@@ -99,17 +93,6 @@ class HttpApp:
         app.include_router(ledger_router(cameras, functools.partial(ledger_of, context)))
         app.include_router(history_router(context.health.history.view))
         app.include_router(vehicles_router(context.for_sources.vehicles))
-        app.include_router(race_router(RaceSetup(context)))
-        maps = context.maps
-        app.include_router(
-            map_router(
-                {name: runner.view for name, runner in maps.items()},
-                lambda name, form: map_bytes(maps[name].map.occupancy_map(), f".{form}"),
-                lambda name: maps[name].map.reset(),
-            )
-        )
-        app.include_router(map_feed_router({name: runner.map for name, runner in maps.items()}))
-        app.include_router(flight_router(context.flights))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
         app.include_router(scene_router(self.scene, self.models.glb))

@@ -13,6 +13,7 @@ from vil_bridge.courses.course import Course
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.scene_geometry import SceneModel
+from vil_bridge.services.race.service import race_of
 from vil_bridge.web.schemas.controls import PropView
 from vil_bridge.web.schemas.scene import (
     MODEL_PATH,
@@ -43,14 +44,15 @@ def scene_of(
         model: of the scene that its renderer draws, None = unknown.
     """
     config = context.config
-    course = None if context.race is None else context.race.course
+    race = race_of(context.services)
     gates: tuple[GateView, ...] = ()
     address: str | None = None
     if model is not None:
         gates = model.gates
         address = f"{MODEL_PATH}?{quote(model.name)}"  # another scene, another address
     flown: CourseView | None = None
-    if course is not None:
+    if race is not None:
+        course = race.course
         gates = _gates(course)
         flown = _course(course)
     return SceneView(

@@ -14,7 +14,6 @@ from vil_bridge.core.motion import pose_covariance
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.daemon.race_service import race_view
 from vil_bridge.daemon.readiness import Readiness, dropped_pictures
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.interfaces.ports import RendererClient
@@ -102,12 +101,6 @@ class StatusReporter:
                 for n, (output, config) in context.outputs.outputs.items()
             },
             faults=self._faults(),
-            race=race_view(
-                context.race,
-                t_ns,
-                arcade=context.config.race is not None and context.config.race.arcade,
-            ),
-            maps={name: runner.view() for name, runner in context.maps.items()},
             publish=None if context.publisher is None else context.publisher.report(),
             loop_lag_s=lag_s,
             overload=(

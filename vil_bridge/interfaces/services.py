@@ -59,6 +59,19 @@ BUILT_IN_SERVICES: Final[Mapping[str, ServicePlugin]] = {
         "vil_bridge.services.twins.config",
         "vil_bridge.services.twins.view",
     ),
+    "race": ServicePlugin(
+        "vil_bridge.services.race.service:RaceService",
+        "vil_bridge.services.race.config",
+        "vil_bridge.services.race.view",
+        always=True,
+    ),
+    "maps": ServicePlugin(
+        "vil_bridge.services.maps.service:MapService",
+        "vil_bridge.services.maps.config",
+        "vil_bridge.services.maps.view",
+        always=True,
+    ),
+    "flights": ServicePlugin("vil_bridge.services.flights.service:FlightService", always=True),
     "airsim": ServicePlugin(
         "vil_simulation.airsim.service:AirsimService", "vil_simulation.airsim.config"
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import get_args, get_type_hints
+from typing import get_args
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -20,7 +20,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from vil_bridge.core.measure import Measure, Sample
+from vil_bridge.core.measure import Measure, Sample, marked
 from vil_bridge.core.types import TrackingState
 from vil_bridge.interfaces.services import service_views
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
@@ -56,8 +56,6 @@ class _SnapshotCollector(Collector):
         yield from _joined_rooms(now)
         for name, view in service_views().items():
             yield from _service(name, view, now)
-        yield from _race(now)
-        yield from _maps(now)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
@@ -299,70 +297,14 @@ def _service(name: str, view: ModuleType, now: BridgeSnapshot) -> Iterator[Metri
         for measure, labels, samples in view.metrics(shown):
             yield _measured(measure, labels, samples)
         return
-    hints = get_type_hints(get_args(view.View)[1], include_extras=True)
-    for key, hint in hints.items():
-        for measure in getattr(hint, "__metadata__", ()):
-            samples = [((member,), getattr(values, key)) for member, values in shown.items()]
-            yield _measured(measure, (view.LABEL,), samples)
+    for measure, samples in marked(get_args(view.View)[1], shown):
+        yield _measured(measure, (view.LABEL,), samples)
 
 
 def _measured(measure: Measure, labels: tuple[str, ...], samples: Iterable[Sample]) -> Metric:
     if measure.counts:
         return _counter(measure.name, measure.help, labels, samples)
     return _gauge(measure.name, measure.help, labels, samples)
-
-
-def _race(now: BridgeSnapshot) -> Iterator[Metric]:
-    label = ("racer",)
-    views = {} if now.race is None else now.race.racers
-    racers = views.items()
-    yield _gauge(
-        "race_seconds",
-        "Clock of the racer, without penalties.",
-        label,
-        [((n,), v.race_s) for n, v in racers],
-    )
-    yield _gauge(
-        "race_penalty_seconds", "Penalties so far.", label, [((n,), v.penalty_s) for n, v in racers]
-    )
-    yield _gauge(
-        "race_gap_seconds",
-        "Behind the leader at the last gate.",
-        label,
-        [((n,), v.gap_s) for n, v in racers],
-    )
-    yield _gauge("race_place", "1 for the leader.", label, [((n,), v.place) for n, v in racers])
-    yield _gauge(
-        "race_gates_passed",
-        "Gates passed in this race.",
-        label,
-        [((n,), v.passed) for n, v in racers],
-    )
-    yield _gauge(
-        "race_gates_missed",
-        "Gates missed in this race.",
-        label,
-        [((n,), v.missed) for n, v in racers],
-    )
-    yield _gauge(
-        "race_collisions",
-        "Collisions in this race.",
-        label,
-        [((n,), v.collisions) for n, v in racers],
-    )
-    finished: list[Sample] = [((n,), v.state == "finished") for n, v in racers]
-    yield _gauge("race_finished", "1 once the racer has finished.", label, finished)
-
-
-def _maps(now: BridgeSnapshot) -> Iterator[Metric]:
-    voxels: list[Sample] = [
-        ((name, state), count)
-        for name, view in now.maps.items()
-        for state, count in (("free", view.free), ("occupied", view.occupied))
-    ]
-    yield _gauge("map_voxels", "Known voxels of the occupancy map.", ("map", "state"), voxels)
-    taken: list[Sample] = [((name,), view.pictures) for name, view in now.maps.items()]
-    yield _counter("map_pictures", "Depth pictures that the map took.", ("map",), taken)
 
 
 def _running(state: ComponentState) -> bool:

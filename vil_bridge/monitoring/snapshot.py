@@ -13,9 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.process_stats import ProcessView
-from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.runtime.peer_faults import PeerFault
 from vil_bridge.runtime.supervisor import StatusReport
 
@@ -338,8 +336,6 @@ class BridgeSnapshot:
     outputs: dict[str, OutputView] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     peer_faults: tuple[PeerFault, ...] = ()
-    race: RaceView | None = None
-    maps: dict[str, MapView] = field(default_factory=dict)
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
     overload: tuple[str, ...] = ()

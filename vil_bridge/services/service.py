@@ -19,7 +19,6 @@ from vil_bridge.monitoring.snapshot import SimulationView
 from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.pipeline.compensation import HeaderWriter
 from vil_bridge.runtime.peer_faults import PeerFaults
-from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.world import World
 
 if TYPE_CHECKING:
@@ -124,7 +123,6 @@ class ServiceHost:
         outputs: take what else a service makes.
         cameras: by name.
         services: those that were made before, in the order of the table, by name.
-        race: of the bridge; None = it has none.
     """
 
     config: BridgeConfig
@@ -136,7 +134,6 @@ class ServiceHost:
     outputs: OutputOffers
     cameras: Mapping[str, HostCamera]
     services: Mapping[str, Service]
-    race: RaceMonitor | None
 
 
 class Service:

@@ -22,18 +22,11 @@ EXAMPLES: Final[dict[str, Any]] = {
     "disturb_vehicle": {"lost_shares": [0.0, 0.0, 0.3, 0.0]},
     "start_recording": {"name": "flight-1"},
     "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
-    "put_race": {"course": "arcade_ground_1", "laps": 3, "pilots": {"drone": "Ada"}},
-    "put_flight": {
-        "rows": [
-            [0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
-            [4.0, 2.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
-        ]
-    },
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},
     "put_faults": {"faults": "loss=5%,delay=20ms±5"},
     "put_prop": {"p_m": [1.0, 0.0, 0.5], "size_m": [0.4, 0.4, 1.0]},
 }
-"""Bodies by operation."""
+"""Bodies by operation, where the route has none."""
 
 _PARAMETERS: Final[dict[tuple[str, str], Any]] = {
     ("sources", "name"): "mocap",
@@ -43,13 +36,8 @@ _PARAMETERS: Final[dict[tuple[str, str], Any]] = {
     ("outputs", "name"): "video",
     ("props", "name"): "box",
     ("recordings", "name"): "flight-1.mcap",
-    ("maps", "name"): "hall",
-    ("maps", "form"): "bt",
-    ("flights", "actor"): "drone",
-    ("race", "result"): 1,
-    ("race", "lap"): 1,
 }
-"""Values of a parameter by its section; a camera's name elsewhere."""
+"""Values of a parameter by its section, where the route has none; a camera's name elsewhere."""
 
 _SCHEMES: Final = {
     "token": {
@@ -91,8 +79,9 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             section = path.split("/")[3]
-            parameter["example"] = _PARAMETERS.get((section, parameter["name"]), "front")
+            usual = _PARAMETERS.get((section, parameter["name"]), "front")
+            (parameter["example"],) = parameter["schema"].pop("examples", (usual,))
     if "requestBody" in operation:
-        operation["requestBody"]["content"]["application/json"]["example"] = EXAMPLES[
-            operation["operationId"]
-        ]
+        body = operation["requestBody"]["content"]["application/json"]
+        if "example" not in body:
+            body["example"] = EXAMPLES[operation["operationId"]]

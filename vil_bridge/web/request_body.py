@@ -25,13 +25,21 @@ _TIMEOUT_S: Final = 5.0
 _T = TypeVar("_T", bound=BaseModel)
 
 
-def takes(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the body's part of the OpenAPI document, with the errors that it may cause."""
+def takes(model: type[BaseModel], example: Any = None) -> dict[str, Any]:
+    """Return the body's part of the OpenAPI document, with the errors that it may cause.
+
+    Args:
+        model: of the body.
+        example: of it as JSON; None = :mod:`vil_bridge.web.openapi` has one.
+    """
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)  # the answers put them among the components
+    body = {"schema": schema}
+    if example is not None:
+        body["example"] = example
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
     return {
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "requestBody": {"required": True, "content": {"application/json": body}},
         "responses": {
             "408": {"description": "The body came too slowly.", "content": error},
             "413": {"description": "The body is too long.", "content": error},

@@ -16,8 +16,8 @@ from vil_bridge.core.types import ActorKind
 from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.runtime.heap import exempt_from_collector
 from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.services.race.service import race_of
 from vil_bridge.services.service import Service, ServiceHost
-from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 from vil_simulation.airsim.added_vehicles import AddedOptions
 from vil_simulation.airsim.config import AirsimConfig
@@ -91,14 +91,13 @@ class AirsimService(Service):
         scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
         usual = self._settings.default
         served = ServedVehicles(vehicles, bus, host.world, WallClock.of_run(), usual)
-        seed = 0 if bridge.race is None else bridge.race.seed or 0
         return AirsimServer(
             self._settings,
             served,
             host.clock,
             scene,
             config.scene,
-            _race(host.race, seed),
+            _race(host),
             added=AddedOptions(config.compat, from_world=config.positions == "world"),
             shares=NEXT_TO_PICTURES if bridge.cameras or bridge.outputs else ALONE,
             role=Role(config.role or Role.CONTROL),
@@ -114,9 +113,11 @@ class AirsimService(Service):
         return None if self._rpc is None else self._rpc.peer_faults
 
 
-def _race(race: RaceMonitor | None, seed: int) -> ServedRace | None:
+def _race(host: ServiceHost) -> ServedRace | None:
+    race = race_of(host.services)
     if race is None:
         return None
+    seed: int | None = host.config.section("race").seed
 
     def standing(actor: str) -> RacerStanding:
         if actor not in race.racers:
@@ -136,7 +137,9 @@ def _race(race: RaceMonitor | None, seed: int) -> ServedRace | None:
     def restart(after_ns: int) -> None:
         race.reset(after_ns=after_ns)
 
-    return ServedRace(lambda: race.course, race.racers, restart, is_out, passed, GateNoise(seed))
+    return ServedRace(
+        lambda: race.course, race.racers, restart, is_out, passed, GateNoise(seed or 0)
+    )
 
 
 def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:

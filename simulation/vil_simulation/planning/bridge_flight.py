@@ -13,8 +13,8 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.interfaces.trajectory import Trajectory
-from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.snapshot import ActorView
+from vil_bridge.services.maps.view import MapView
 from vil_bridge.web.client.connection import HttpConnection, path_of
 from vil_bridge.web.client.errors import RequestRejected
 from vil_bridge.web.client.live import MapReader

@@ -25,6 +25,7 @@ from vil_bridge.courses.course import Course
 from vil_bridge.courses.variants import ruled
 from vil_bridge.recording.actor_poses import Placing
 from vil_bridge.recording.reader import Recording
+from vil_bridge.services.race.config import RaceConfig
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent, RaceStarted
 from vil_simulation.dataset.recorded_trajectory import RecordedFlight, SeenPoses
@@ -84,13 +85,14 @@ def recorded_groups(file: Path) -> list[RunGroup]:
     """
     with Recording(file) as recording:
         config = recorded_config(recording)
-        if config.race is None:
+        section: RaceConfig | None = config.section("race")
+        if section is None:
             raise ConfigError(
                 f"{file}: its bridge judged no race. Add race: to the configuration, and "
                 "record again"
             )
         races = list(_races(recording.log()))
-        poses = _poses(recording, config)
+        poses = _poses(recording, config, section.racers)
     if not races:
         raise ConfigError(
             f"{file}: no race starts in it. Start recording before the signal, or reset "
@@ -99,10 +101,10 @@ def recorded_groups(file: Path) -> list[RunGroup]:
     runs: dict[tuple[str, int], list[RaceRun]] = {}
     courses: dict[tuple[str, int], Course] = {}
     for number, race in enumerate(races, 1):
-        course = _course(config, race, file)
+        course = _course(section, race, file)
         key = course.name, course.laps
         courses[key] = course
-        for racer in config.race.racers:
+        for racer in section.racers:
             label = racer if len(races) == 1 else f"race {number}, {racer}"
             judge = _Judge(course, 0.5 * min(config.actors[racer].size_m), race, poses)
             runs.setdefault(key, []).append(judge.run(racer, label))
@@ -138,11 +140,12 @@ def _races(lines: Iterator[tuple[int, str]]) -> Iterator[_SignalledRace]:
         yield race
 
 
-def _poses(recording: Recording, config: BridgeConfig) -> dict[str, list[_Pose]]:
+def _poses(
+    recording: Recording, config: BridgeConfig, racers: Sequence[str]
+) -> dict[str, list[_Pose]]:
     """Return the measured poses of all racers, their times strictly increasing."""
-    assert config.race is not None
     facts = recording_metadata(config, recording.utc_offset_ns, recording.version)
-    poses: dict[str, list[_Pose]] = {name: [] for name in config.race.racers}
+    poses: dict[str, list[_Pose]] = {name: [] for name in racers}
     placing = Placing(facts.actors)
     for event, t_arrival_ns, t_ns in recording.stamped_events():
         if not isinstance(event, SourceFrame) or t_ns is None:
@@ -154,10 +157,8 @@ def _poses(recording: Recording, config: BridgeConfig) -> dict[str, list[_Pose]]
     return poses
 
 
-def _course(config: BridgeConfig, flown: _SignalledRace, file: Path) -> Course:
+def _course(race: RaceConfig, flown: _SignalledRace, file: Path) -> Course:
     """Return the configured course, or the one that an arcade flew, with the laps of the race."""
-    race = config.race
-    assert race is not None
     configured = ruled(load_course(race.course), race.seed, race.laps, race.timeout_s)
     if configured.name == flown.course:
         return replace(configured, laps=flown.laps or configured.laps)

@@ -95,7 +95,7 @@ def test_a_course_is_a_level_of_the_racing_lab(tmp_path: Path) -> None:
     )
     headings = [vehicle.yaw_deg for vehicle in simulated(config).vehicles.values()]
     assert headings == pytest.approx([90.0] * 3)
-    assert config.race is not None and config.race.racers == ("drone_1", "drone_2", "drone_3")
+    assert config.section("race").racers == ("drone_1", "drone_2", "drone_3")
     assert config.section("airsim").positions == "world"
     elsewhere = bridge(tmp_path).section("airsim")
     assert elsewhere is not None and elsewhere.positions == "start"

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.config.load import load_text
-from vil_bridge.config.race import MOST_GATES
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.courses.course import Course
 from vil_bridge.courses.variants import perturbed
 from vil_bridge.registry import resolve
+from vil_bridge.services.race.config import MOST_GATES
 from vil_simulation.race.arcade import arcade_bridge, arcade_data
 
 CONFIG = """
@@ -47,13 +47,14 @@ def test_the_vehicle_begins_at_the_start_of_the_course() -> None:
     )
     assert vehicle["vehicles"]["drone"]["p_m"] == start.p_m.tolist()
     assert vehicle["vehicles"]["drone"]["yaw_deg"] == pytest.approx(180.0)
-    assert config.race is not None and config.race.arcade and config.race.seed is None
+    race = config.section("race")
+    assert race.arcade and race.seed is None
     assert (config.http.port, config.every_camera()["front"].actor) == (3, "drone")
 
 
 def test_a_seed_moves_the_course() -> None:
     config = arcade_bridge("alphapilot", 3, (1, 2), 3)
-    assert config.race is not None and config.race.seed == 3
+    assert config.section("race").seed == 3
     assert arcade_data("alphapilot", 3, (1, 2), 3)["race"]["course"] == "alphapilot"
     moved = perturbed(load_course("alphapilot"), 3).start.p_m.tolist()
     assert (
@@ -73,4 +74,5 @@ def test_mistakes_have_a_cure(tmp_path: Path) -> None:
         ConfigError, match=f"shows {MOST_GATES} gates and poles, this course has {MOST_GATES + 1}"
     ):
         load_text(CONFIG % (course, "true"), "bridge.yaml", resolve=resolve)
-    assert load_text(CONFIG % (course, "false"), "bridge.yaml", resolve=resolve).race is not None
+    fixed = load_text(CONFIG % (course, "false"), "bridge.yaml", resolve=resolve)
+    assert fixed.section("race") is not None

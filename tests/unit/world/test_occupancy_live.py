@@ -21,9 +21,9 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.interfaces.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import centres_of, codes_of, keys_of, read_octree, write_full
+from vil_bridge.services.maps.feed import _send, map_feed_router
 from vil_bridge.web.live.frames import POST, framed
 from vil_bridge.web.live.map_codec import decode_map, encode_changes, encode_snapshot
-from vil_bridge.web.live.map_feed import _send, map_feed_router
 from vil_bridge.world.occupancy import live_map, marks
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.measurement import depth_points, measurement, pixel_rays

@@ -4,6 +4,7 @@ what the log says.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vil_bridge.cli.top import rows_of
 from vil_bridge.config.load import load, load_text
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
@@ -20,9 +22,10 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.courses.course import Course, CourseGate, RaceRules
 from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.monitoring.race_view import RacerView, RaceView
 from vil_bridge.offline.playback import Timeline
 from vil_bridge.registry import resolve
+from vil_bridge.services.race.view import RacerView, RaceView
+from vil_bridge.web.routes.status import status_json
 from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.race.live import Contacts, RaceMonitor
@@ -274,18 +277,31 @@ def test_landing_on_the_ground_is_no_collision_and_falling_onto_it_is(
     assert track.standing("drone").collisions == collisions + 1
 
 
-def test_metrics_of_a_race() -> None:
+def two_racers() -> BridgeStatus:
     lead = RacerView("racing", 1, 3.5, 0.0, "B", 1, 0, 0, (), {0: 2.0}, 0.0)
     idle = RacerView("ready", 2, 0.0, 3.0, "A", 0, 0, 1)
     race = RaceView("line", 1, 2, None, {"drone": lead, "ghost": idle})
-    now = BridgeStatus(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, race=race)
-    value = metrics_registry(lambda: now).get_sample_value
+    return BridgeStatus(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, race=race)
+
+
+def test_metrics_of_a_race() -> None:
+    value = metrics_registry(two_racers).get_sample_value
     assert value("vil_race_seconds", {"racer": "drone"}) == 3.5
     assert value("vil_race_gates_passed", {"racer": "drone"}) == 1.0
     assert value("vil_race_gap_seconds", {"racer": "drone"}) == 0.0
     assert value("vil_race_gap_seconds", {"racer": "ghost"}) is None
     assert value("vil_race_penalty_seconds", {"racer": "ghost"}) == 3.0
     assert value("vil_race_place", {"racer": "ghost"}) == 2.0
+    assert value("vil_race_finished", {"racer": "drone"}) == 0.0
+
+
+def test_rows_of_a_race_for_a_terminal() -> None:
+    rows = rows_of(json.loads(status_json(two_racers())))
+    racers = [row for row in rows if row["kind"] == "racer"]
+    assert [(row["name"], row["state"], row["note"]) for row in racers] == [
+        ("drone", "racing", "3.5 s, 1 gates, next B"),
+        ("ghost", "ready", "0.0 s, 0 gates, next A"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -312,6 +328,22 @@ race: {race}
         load_text(text, "test", resolve=resolve)
 
 
+def test_racers_of_a_count_are_known_in_a_file_with_other_problems() -> None:
+    text = """
+version: 1
+rooms: {hall: {}}
+sources: {sim: {type: simulated, room: hall, vehicles: {drone: {model: flightgoggles, count: 2}}}}
+actors: {drone: {kind: vehicle, source: sim, subject: drone, count: 2}}
+race: {course: oval, racers: [drone_1, drone_3]}
+colour: red
+"""
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, "test", resolve=resolve)
+    wrong, colour = caught.value.problems
+    assert "race.racers.1: no actor is named 'drone_3'; known: drone_1, drone_2" in wrong
+    assert "colour: unknown key" in colour
+
+
 def test_a_course_file_is_relative_to_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +363,7 @@ def test_a_course_file_is_relative_to_the_configuration(
     )
     monkeypatch.chdir(tmp_path)
     config = load(path.relative_to(tmp_path), env={}, resolve=resolve)
-    assert config.race is not None and config.race.course == str(folder / "courses" / "small.yaml")
+    assert config.section("race").course == str(folder / "courses" / "small.yaml")
     path.write_text(path.read_text().replace("courses/small", "courses/other"))
     with pytest.raises(ConfigError, match=r"other\.yaml"):
         load(path, env={}, resolve=resolve)

@@ -9,10 +9,10 @@ from typing import Final
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray
-from vil_bridge.daemon.map_service import DepthInserter, depth_kind, make_live_map
 from vil_bridge.interfaces.ports import FrameSink
 from vil_bridge.offline.files import write_whole
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.services.maps.runner import DepthInserter, depth_kind, make_live_map
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.map_file import map_bytes
 
@@ -27,7 +27,7 @@ class MapWriter:
     def __init__(self, config: BridgeConfig, cameras: Sequence[BridgeCamera]) -> None:
         self.sinks: Final[dict[str, list[FrameSink]]] = {camera.name: [] for camera in cameras}
         self._maps: dict[str, LiveMap] = {}
-        for name, section in config.maps.items():
+        for name, section in config.section("maps").items():
             for camera in cameras:
                 if camera.name in section.cameras:
                     found = self._maps.setdefault(name, make_live_map(section))

@@ -10,11 +10,11 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.interfaces.services import service_views
 from vil_bridge.interfaces.vehicle_commands import VehicleState
 from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
-from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     CameraView,
@@ -273,17 +273,17 @@ class BridgeApi(PlanningApi):
             VehicleState, path_of("vehicles", name, "disturbance"), disturbance, "PATCH"
         )
 
-    def get_race(self) -> RaceView:
-        """Return the race; raises NoSuchThing where there is none."""
-        return self._bridge.get(RaceView, path_of("race"))
+    def get_race(self) -> Any:
+        """Return the race, as in the status; raises NoSuchThing where there is none."""
+        return self._bridge.get(_race_view(), path_of("race"))
 
-    def reset_race(self) -> RaceView:
-        """Start the race again."""
-        return self._bridge.put(RaceView, path_of("race", "reset"), None, "POST")
+    def reset_race(self) -> Any:
+        """Start the race again; return it."""
+        return self._bridge.put(_race_view(), path_of("race", "reset"), None, "POST")
 
-    def put_race(self, setup: RaceSetupBody) -> RaceView:
-        """Set up a race of an arcade."""
-        return self._bridge.put(RaceView, path_of("race"), setup)
+    def put_race(self, setup: RaceSetupBody) -> Any:
+        """Set up a race of an arcade; return it."""
+        return self._bridge.put(_race_view(), path_of("race"), setup)
 
     def get_race_courses(self) -> list[CourseOut]:
         """Return the courses of the arcade."""
@@ -380,3 +380,9 @@ def _event(kind: str, text: str) -> Any:
         return _EVENTS[kind].validate_json(text)
     except ValidationError:
         raise unexpected(text.encode()) from None
+
+
+def _race_view() -> type[Any]:
+    """Return the type of a race in the status."""
+    found: type[Any] = service_views()["race"].RaceView
+    return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from vil_bridge.monitoring.map_view import MapView
+from types import ModuleType
+from typing import Any
+
+from vil_bridge.interfaces.services import service_views
 from vil_bridge.web.client.connection import HttpConnection, path_of
 from vil_bridge.web.client.live import MapReader
 from vil_bridge.web.schemas.flights import FlightBody, FlightOut
@@ -31,13 +34,14 @@ class PlanningApi:
         """End a flight."""
         return self._bridge.put(FlightOut, path_of("flights", actor), None, "DELETE")
 
-    def get_maps(self) -> dict[str, MapView]:
-        """Return the occupancy maps by name."""
-        return self._bridge.get(dict[str, MapView], path_of("maps"))
+    def get_maps(self) -> dict[str, Any]:
+        """Return the occupancy maps by name, as in the status."""
+        found: dict[str, Any] = self._bridge.get(_view().View, path_of("maps"))
+        return found
 
-    def get_map(self, name: str) -> MapView:
-        """Return the state of one occupancy map."""
-        return self._bridge.get(MapView, path_of("maps", name))
+    def get_map(self, name: str) -> Any:
+        """Return the state of one occupancy map, as in the status."""
+        return self._bridge.get(_view().MapView, path_of("maps", name))
 
     def get_map_file(self, name: str, form: str = "bt") -> bytes:
         """Return an occupancy map as OctoMap's ``bt`` or ``ot``, or its occupied voxels as
@@ -45,9 +49,9 @@ class PlanningApi:
         """
         return self._bridge.ask("GET", path_of("maps", name, f"map.{form}"))
 
-    def reset_map(self, name: str) -> MapView:
-        """Forget all voxels of an occupancy map."""
-        return self._bridge.put(MapView, path_of("maps", name, "reset"), None, "POST")
+    def reset_map(self, name: str) -> Any:
+        """Forget all voxels of an occupancy map; return its state."""
+        return self._bridge.put(_view().MapView, path_of("maps", name, "reset"), None, "POST")
 
     def map_changes(self, name: str) -> MapReader:
         """Return a reader of an occupancy map: the whole of it, then changed voxels.
@@ -58,3 +62,8 @@ class PlanningApi:
         bridge = self._bridge
         url = "ws" + bridge.url.removeprefix("http") + path_of("maps", name, "live")
         return MapReader(url, bridge.headers, bridge.tls, bridge.timeout_s)
+
+
+def _view() -> ModuleType:
+    """Return the module of the types of maps in the status."""
+    return service_views()["maps"]

@@ -1,14 +1,12 @@
-"""Bodies, answers and port of the race routes."""
+"""Bodies and answers of the race routes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 
-from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.web.schemas.body import Body
 
 _PilotName = Annotated[str, Field(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -68,36 +66,3 @@ class RaceResultOut:
     laps_s: tuple[float, ...]
     splits_s: dict[int, float]
     laps: tuple[int, ...]
-
-
-class Races(Protocol):
-    """Port to the race of a running bridge; for worker threads."""
-
-    def view(self) -> RaceView | None:
-        """Return the race now; None = the bridge has none."""
-        ...
-
-    def reset(self) -> None:
-        """Set the race up again."""
-        ...
-
-    def courses(self) -> tuple[CourseOut, ...]:
-        """Return the courses to choose."""
-        ...
-
-    def set_up(self, course: str | None, laps: int | None, pilots: Mapping[str, str]) -> None:
-        """Set up a new race of an arcade.
-
-        Raises:
-            ValueRefused: there is no such course or racer. ValueError: not now, or the race has a
-                fixed course.
-        """
-        ...
-
-    def results(self) -> tuple[RaceResultOut, ...]:
-        """Return the races that have ended, the oldest first."""
-        ...
-
-    def lap_csv(self, result: int, lap: int) -> str | None:
-        """Return the flight of a lap as CSV; None = it is not stored."""
-        ...

@@ -1,7 +1,4 @@
-"""Occupancy maps of a bridge.
-
-Depth pictures in, voxels out, in threads that no picture waits for.
-"""
+"""Occupancy maps: depth pictures in, voxels out, in threads that no picture waits for."""
 
 from __future__ import annotations
 
@@ -11,19 +8,18 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.config.occupancy import OccupancyConfig
-from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray
-from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.interfaces.bulkhead import Bulkhead
 from vil_bridge.interfaces.ports import RAW
-from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.outputs.base import depth_m
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.runtime.pacing import FrameRateLimiter
 from vil_bridge.runtime.supervisor import Status
+from vil_bridge.services.maps.config import OccupancyConfig
+from vil_bridge.services.maps.view import MapView
+from vil_bridge.services.service import HostCamera
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.measurement import depth_points, pixel_rays
 
@@ -44,7 +40,7 @@ class MapRunner:
     """
 
     def __init__(
-        self, name: str, config: OccupancyConfig, cameras: Mapping[str, CameraRunner]
+        self, name: str, config: OccupancyConfig, cameras: Mapping[str, HostCamera]
     ) -> None:
         self.config: Final = config
         self.map: Final = make_live_map(config)
@@ -75,10 +71,9 @@ class MapRunner:
             problem=self.status.report().reason,
         )
 
-    def _connect(self, name: str, runner: CameraRunner) -> None:
+    def _connect(self, name: str, camera: HostCamera) -> None:
         """Let a camera's depth pictures come."""
-        model = runner.camera.model
-        insert = DepthInserter(self.map, model, self.config.rate_hz)
+        insert = DepthInserter(self.map, camera.model, self.config.rate_hz)
 
         def take(header: FrameHeader, pixels: ImageArray) -> None:
             begun_s = time.perf_counter()
@@ -88,11 +83,11 @@ class MapRunner:
             else:
                 self.status.counters["too_often"] += 1
 
-        kinds = (depth_kind(runner.camera.modalities),)
+        kinds = (depth_kind(camera.modalities),)
         sink = self._bulkhead.owned(
-            lambda: SinkThread(f"map-{name}-{model.name}", kinds, take, self.status)
+            lambda: SinkThread(f"map-{name}-{camera.model.name}", kinds, take, self.status)
         )
-        runner.sinks.add(self._bulkhead.sink(sink))
+        camera.pictures.add(self._bulkhead.sink(sink))
 
     def _on_failure(self, error: BaseException) -> None:
         self.status.waiting(f"a bug ended it: {error}. Report it with the traceback in the log")
@@ -143,8 +138,3 @@ def make_live_map(config: OccupancyConfig) -> LiveMap:
     return LiveMap(
         config.resolution_m, np.array(config.min_m), np.array(config.max_m), config.range_m
     )
-
-
-def make_maps(config: BridgeConfig, cameras: Mapping[str, CameraRunner]) -> dict[str, MapRunner]:
-    """Return the maps of a configuration by name, connected to their cameras."""
-    return {name: MapRunner(name, section, cameras) for name, section in config.maps.items()}

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Path, Request
 from starlette.concurrency import run_in_threadpool
 
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.flights import FlightBody, FlightOut
 from vil_bridge.web.schemas.status import ErrorOut
 
+__all__ = ["Flights", "flight_router"]
+
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "There is no such actor, or it has no flight."}
 }
+_Actor = Annotated[str, Path(examples=["drone"])]
+_FLIGHT: Final = {
+    "rows": [
+        [0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
+        [4.0, 2.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
+    ]
+}
+"""Example of a body."""
 
 
 class Flights(Protocol):
@@ -47,7 +57,7 @@ def flight_router(flights: Flights) -> APIRouter:
         return dict(flights.flights())
 
     @router.get("/{actor}", operation_id="get_flight", responses=_UNKNOWN)
-    async def get_flight(actor: str) -> FlightOut:
+    async def get_flight(actor: _Actor) -> FlightOut:
         """Return the newest flight of one actor.
 
         The waypoints that its pilot or autopilot reads.
@@ -59,9 +69,9 @@ def flight_router(flights: Flights) -> APIRouter:
         "/{actor}",
         operation_id="put_flight",
         responses={**_UNKNOWN, **NOT_NOW},
-        openapi_extra=takes(FlightBody),
+        openapi_extra=takes(FlightBody, _FLIGHT),
     )
-    async def put_flight(actor: str, request: Request) -> FlightOut:
+    async def put_flight(actor: _Actor, request: Request) -> FlightOut:
         """Let a simulated vehicle fly along a trajectory, or offer it to the pilot of a real
         one.
         """
@@ -71,7 +81,7 @@ def flight_router(flights: Flights) -> APIRouter:
             return flights.flights()[actor]
 
     @router.delete("/{actor}", operation_id="cancel_flight", responses={**_UNKNOWN, **NOT_NOW})
-    async def cancel_flight(actor: str) -> FlightOut:
+    async def cancel_flight(actor: _Actor) -> FlightOut:
         """End a flight: a simulated vehicle holds its position, an offer is withdrawn."""
         with _known(actor), explained_refusals():
             await run_in_threadpool(flights.cancel, actor)

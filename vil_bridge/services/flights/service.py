@@ -1,15 +1,12 @@
-"""Planned flights of a running bridge.
-
-Simulated vehicles fly them, for real ones they are shown to pilots.
-"""
+"""Planned flights as a service of a running bridge."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -18,10 +15,15 @@ from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.interfaces.planned_path import PlannedPath
-from vil_bridge.interfaces.setpoints import FlyActor, PositionSetpoint, ReferenceSetpoint, Vector
+from vil_bridge.interfaces.setpoints import PositionSetpoint, ReferenceSetpoint, Vector
 from vil_bridge.interfaces.trajectory import Polynomials, Reference, hermite, padded
+from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.web.schemas.flights import FlightOut
-from vil_bridge.world.world import World
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+__all__ = ["FlightService"]
 
 _PERIOD_NS: Final = 20_000_000
 _AHEAD_NS: Final = 100_000_000
@@ -79,26 +81,21 @@ class _Given:
         return self.curve.at((t_ns - self.begins_ns) / NS_PER_S)
 
 
-class FlightService:
+class FlightService(Service):
     """Flights by actor, in the world's frame; the newest takes the place of the one before.
 
     Any thread.
 
     A simulated vehicle follows its flight in bridge time. A real one is never commanded: its flight
     stays ``offered``.
-
-    Args:
-        world: where the actors are.
-        fly: gives a set-point to the simulated vehicle that an actor is.
-        is_simulated: returns True for an actor that a simulation flies.
     """
 
-    def __init__(self, world: World, fly: FlyActor, is_simulated: Callable[[str], bool]) -> None:
-        self._world = world
-        self._fly = fly
-        self._is_simulated = is_simulated
+    def __init__(self, _section: None, host: ServiceHost) -> None:
+        self._world = host.world
+        self._setpoints = host.setpoints
         self._given: dict[str, _Given] = {}
         self._lock = threading.Lock()
+        host.outputs.offer_paths(self.paths)
 
     def give(self, actor: str, rows: Sequence[Sequence[float]], begins_ns: int | None) -> None:
         """Let an actor's simulated vehicle fly, or offer the flight to the pilot of a real one.
@@ -117,7 +114,7 @@ class FlightService:
             begins_ns = t_ns + 2 * _AHEAD_NS
         if not t_ns - _LATEST_NS <= begins_ns <= t_ns + _LATEST_NS:
             raise ValueError("a flight begins within a minute from now: give another t_ns")
-        simulated = self._is_simulated(actor)
+        simulated = self._setpoints.is_simulated(actor)
         with self._lock:
             before = self._given.get(actor)
             flying: _Given | None = None
@@ -179,6 +176,12 @@ class FlightService:
                 found[actor] = PlannedPath(given.begins_ns, rows[:, 0], rows[:, 1:4], rows[:, -1])
         return found
 
+    def routes(self) -> Sequence[APIRouter]:
+        """Return the routes that read, give and end flights."""
+        from vil_bridge.services.flights.routes import flight_router
+
+        return (flight_router(self),)
+
     async def run(self) -> None:
         """Give set-points until cancelled."""
         while True:
@@ -209,13 +212,15 @@ class FlightService:
         ends_ns = given.begins_ns + round(given.curve.duration_s * NS_PER_S)
         if t_ns >= ends_ns + _AHEAD_NS:  # every set-point has been taken
             end = given.curve.at(given.curve.duration_s)
-            self._fly(actor, PositionSetpoint(_vector(end.p_world_m), float(end.yaw_rad[0])))
+            self._setpoints.fly(
+                actor, PositionSetpoint(_vector(end.p_world_m), float(end.yaw_rad[0]))
+            )
             return replace(given, state="done", before=None)
         due_ns = max(given.sent_ns + _PERIOD_NS, t_ns)
         while due_ns <= t_ns + _AHEAD_NS:
             now = given.at(due_ns)
             if due_ns >= now.begins_ns:
-                self._fly(actor, _setpoint(now.reference(due_ns), due_ns))
+                self._setpoints.fly(actor, _setpoint(now.reference(due_ns), due_ns))
             given = replace(given, sent_ns=due_ns)
             due_ns += _PERIOD_NS
         return given
@@ -225,7 +230,7 @@ class FlightService:
         newest = self._world.newest(actor)
         if newest is not None:
             yaw_rad = float(q_to_euler_zyx(newest[0].q_xyzw)[0])
-            self._fly(actor, PositionSetpoint(_vector(newest[0].p_m[None]), yaw_rad))
+            self._setpoints.fly(actor, PositionSetpoint(_vector(newest[0].p_m[None]), yaw_rad))
 
     def _place(self, actor: str) -> FloatArray:
         """Return where an actor is, (3,). Raises ValueError: it is not tracked."""

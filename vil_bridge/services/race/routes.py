@@ -7,10 +7,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from vil_bridge.monitoring.race_view import RaceView
+from vil_bridge.services.race.bridge_race import BridgeRace
+from vil_bridge.services.race.view import RaceView
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
-from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, Races, RaceSetupBody
+from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, RaceSetupBody
 from vil_bridge.web.schemas.status import ErrorOut
+
+__all__ = ["race_router"]
 
 _NO_RACE: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "There is no race."}
@@ -22,36 +25,45 @@ _NO_LAP: Final[dict[int | str, dict[str, Any]]] = {
         "description": "There is no such lap, or its flight is not stored any more.",
     },
 }
-_Number = Annotated[int, Path(ge=1, lt=2**31)]
+_Number = Annotated[int, Path(ge=1, lt=2**31, examples=[1])]
+_SETUP: Final = {"course": "arcade_ground_1", "laps": 3, "pilots": {"drone": "Ada"}}
+"""Example of a body."""
 
 
-def race_router(races: Races) -> APIRouter:
+def race_router(race: BridgeRace | None) -> APIRouter:
     """Return the routes ``/api/v1/race``.
 
     GET reads, POST ``reset`` starts again, PUT sets up another race.
+
+    Args:
+        race: of the bridge; None = it has none.
     """
     router = APIRouter(prefix="/api/v1/race", tags=["race"])
 
-    async def known() -> RaceView:
-        return await _known(races)
+    def known() -> BridgeRace:
+        if race is None:
+            raise HTTPException(
+                404, "this bridge has no race: add the section `race` to its configuration"
+            )
+        return race
 
     @router.get("", operation_id="get_race", responses=_NO_RACE)
     async def get_race() -> RaceView:
         """Return the race: clocks, splits, gaps to the leader, next gates."""
-        return await known()
+        return await run_in_threadpool(known().newest_view)
 
     @router.post("/reset", operation_id="reset_race", responses=_NO_RACE)
     async def reset_race() -> RaceView:
         """Start the race again: clocks at zero, and a starting signal once each racer is seen."""
-        await known()
-        await run_in_threadpool(races.reset)
-        return await known()
+        running = known()
+        await run_in_threadpool(running.monitor.reset)
+        return await run_in_threadpool(running.newest_view)
 
     @router.put(
         "",
         operation_id="put_race",
         responses={**_NO_RACE, **NOT_NOW},
-        openapi_extra=takes(RaceSetupBody),
+        openapi_extra=takes(RaceSetupBody, _SETUP),
     )
     async def put_race(request: Request) -> RaceView:
         """Set up a race of an arcade.
@@ -59,15 +71,17 @@ def race_router(races: Races) -> APIRouter:
         The course, its gates in the world, simulated racers at the start.
         """
         body = await read_body(request, RaceSetupBody)
-        await known()
+        running = known()
         with explained_refusals():
-            await run_in_threadpool(races.set_up, body.course, body.laps, body.pilots)
-        return await known()
+            await run_in_threadpool(running.set_up, body.course, body.laps, body.pilots)
+        return await run_in_threadpool(running.newest_view)
 
     @router.get("/courses", operation_id="get_race_courses")
     async def get_race_courses() -> list[CourseOut]:
         """Return the courses of the arcade."""
-        return list(await run_in_threadpool(races.courses))
+        if race is None:
+            return []
+        return list(await run_in_threadpool(race.courses))
 
     @router.get("/results", operation_id="get_race_results")
     async def get_race_results() -> list[RaceResultOut]:
@@ -75,7 +89,9 @@ def race_router(races: Races) -> APIRouter:
 
         The newest 1000.
         """
-        return list(await run_in_threadpool(races.results))
+        if race is None:
+            return []
+        return list(await run_in_threadpool(race.results))
 
     @router.get(
         "/results/{result}/laps/{lap}",
@@ -85,7 +101,9 @@ def race_router(races: Races) -> APIRouter:
     )
     async def get_race_lap(result: _Number, lap: _Number) -> Response:
         """Return the flight of a lap as CSV, with the columns of TII's data set."""
-        text = await run_in_threadpool(races.lap_csv, result, lap)
+        text: str | None = None
+        if race is not None:
+            text = await run_in_threadpool(race.lap_csv, result, lap)
         if text is None:
             raise HTTPException(
                 404, f"result {result} has no lap {lap}: api/v1/race/results lists those there are"
@@ -94,13 +112,3 @@ def race_router(races: Races) -> APIRouter:
         return Response(text, media_type="text/csv", headers={"Content-Disposition": name})
 
     return router
-
-
-async def _known(races: Races) -> RaceView:
-    """Return the race; answer 404 where there is none."""
-    race = await run_in_threadpool(races.view)
-    if race is None:
-        raise HTTPException(
-            404, "this bridge has no race: add the section `race` to its configuration"
-        )
-    return race

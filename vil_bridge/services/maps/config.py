@@ -1,17 +1,23 @@
-"""Configuration of occupancy maps."""
+"""Section ``maps`` of the configuration."""
 
 from __future__ import annotations
 
-from typing import Final, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.base import Name, StrictModel, custom
+from vil_bridge.config.references import ReferenceProblem, camera_entries, entries, unknown
+from vil_bridge.config.sections import Section
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.interfaces.voxel_box import check_box
 
+__all__ = ["SECTION", "OccupancyConfig"]
+
 _MOST_CELLS: Final = 500
+_DEPTHS: Final = {"depth", "depth32"}
 _Corner = tuple[float, float, float]
 
 
@@ -48,3 +54,33 @@ class OccupancyConfig(StrictModel):
                 "coarser or nearer"
             )
         return self
+
+
+def _references(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    """Yield cameras that do not exist, or have no depth pictures."""
+    cameras = camera_entries(config)
+    for name, section in entries(config, "maps").items():
+        names = section.get("cameras")
+        if not isinstance(names, list | tuple):
+            continue
+        for i, camera in enumerate(names):
+            path = ("maps", name, "cameras", i)
+            yield from unknown({"cameras": cameras}, "cameras", camera, path)
+            offered: Any = None
+            if isinstance(camera, str) and camera in cameras:
+                offered = cameras[camera].get("modalities")
+            if isinstance(offered, list | tuple) and not _DEPTHS & set(map(str, offered)):
+                yield ReferenceProblem(
+                    path, f"{camera!r} has no depth pictures; add depth32 to its modalities"
+                )
+
+
+SECTION: Final = Section(
+    dict[Name, OccupancyConfig],
+    Field(
+        default={},
+        max_length=8,
+        description="Occupancy maps by name, which grow from depth pictures.",
+    ),
+    _references,
+)

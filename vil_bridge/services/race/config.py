@@ -1,14 +1,19 @@
-"""Configuration of a race."""
+"""Section ``race`` of the configuration."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import NameOrFile, StrictModel, custom
 from vil_bridge.config.course import Seconds, load_course
+from vil_bridge.config.references import ReferenceProblem, entries, unknown
+from vil_bridge.config.sections import Section
 from vil_bridge.core.errors import ConfigError
+
+__all__ = ["MOST_GATES", "SECTION", "RaceConfig"]
 
 MOST_GATES: Final = 64
 """And poles, of a course that an arcade can show."""
@@ -59,3 +64,28 @@ class RaceConfig(StrictModel):
                     f"{things}; take a smaller one"
                 )
         return self
+
+
+def _references(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    """Yield racers that do not exist, are named twice or are humans."""
+    race = config.get("race")
+    if not isinstance(race, Mapping):
+        return
+    racers = race.get("racers")
+    if not isinstance(racers, list | tuple):
+        return
+    actors = entries(config, "actors")
+    for i, name in enumerate(racers):
+        yield from unknown(config, "actors", name, ("race", "racers", i))
+        if name in racers[:i]:
+            yield ReferenceProblem(("race", "racers", i), f"{name!r} is named twice; leave one out")
+        if isinstance(name, str) and actors.get(name, {}).get("kind") == "human":
+            reason = f"{name!r} is a human, who has no single pose; name a vehicle or a prop"
+            yield ReferenceProblem(("race", "racers", i), reason)
+
+
+SECTION: Final = Section(
+    RaceConfig | None,
+    Field(default=None, description="The race that the bridge judges; none = no race."),
+    _references,
+)

@@ -6,6 +6,8 @@ set-points in time, also between two flights, after a cancelled one, and at no j
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame
-from vil_bridge.daemon.flight_service import FlightService
+from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.interfaces.setpoints import PositionSetpoint, ReferenceSetpoint, Setpoint
+from vil_bridge.services.flights.service import FlightService
+from vil_bridge.services.service import ServiceHost
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -37,9 +41,15 @@ class Rig:
                 "sim", 1, t_ns, t_ns, ("drone",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True])
             )
         )
-        self.flights = FlightService(
-            world, lambda _actor, one: self.given.append(one), lambda _actor: True
-        )
+        parts: dict[str, Any] = dict.fromkeys(field.name for field in fields(ServiceHost))
+        parts |= {"world": world, "setpoints": self, "outputs": OutputManager({}, self.fly)}
+        self.flights = FlightService(None, ServiceHost(**parts))
+
+    def fly(self, _actor: str, setpoint: Setpoint) -> None:
+        self.given.append(setpoint)
+
+    def is_simulated(self, _actor: str) -> bool:
+        return True
 
     def go(self, until_s: float) -> None:
         """Give the set-points until so many seconds after the start."""

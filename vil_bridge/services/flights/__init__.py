@@ -1,0 +1,1 @@
+"""Planned flights: simulated vehicles fly them, pilots of real ones see them."""

@@ -1,0 +1,1 @@
+"""Occupancy maps that grow from depth pictures while the bridge runs."""
