@@ -54,7 +54,7 @@ def test_a_fast_actor_degrades_the_bridge(bridge: httpx.Client) -> None:
     metrics = bridge.get("/metrics").raise_for_status().text
     assert 'vil_example_episodes_total{actor="drone"} 1.0' in metrics
     speed = re.search(r'vil_example_speed_metres_per_second{actor="drone"} (\S+)', metrics)
-    assert speed is not None and float(speed[1]) == pytest.approx(1.0, abs=0.3)
+    assert speed is not None and 0.5 < float(speed[1]) < 1.3  # it accelerates to 1 m/s
 
 
 def test_people_may_ask_it_over_rest(bridge: httpx.Client) -> None:
