@@ -98,7 +98,7 @@ async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
     bridge = build(
         CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M)
     )
-    client: Any = bridge.context.renderers["tags"]
+    client: Any = bridge.context.pool.renderers["tags"]
     with renderer(write_scene(folder), (client.pose_port, client.image_port), PROTOCOLS[protocol]):
         async with running(bridge):
             yield bridge

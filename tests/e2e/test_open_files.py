@@ -83,7 +83,8 @@ async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
         await asyncio.to_thread(bridge.snapshot)
         await asyncio.to_thread(httpx.get, f"{bridge.http.url}healthz", timeout=PATIENCE_S)
         await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > 50)
-        ports = [bridge.context.renderers["drawn"].image_port, urlsplit(bridge.http.url).port or 0]  # type: ignore[attr-defined]
+        client: Any = bridge.context.pool.renderers["drawn"]
+        ports = [client.image_port, urlsplit(bridge.http.url).port or 0]
         waiting = [socket.socket() for _ in ports]
         with few_files(60), all_files_open():
             for sock, port in zip(waiting, ports, strict=True):

@@ -84,7 +84,7 @@ def _check_rates(bridge: Bridge, studio: _Studio, fast_hz: int, slow_hz: int) ->
     fast, slow = (
         studio.asked[name] + bridge.context.pool.skipped(name).total() for name in ("fast", "slow")
     )
-    passed_over = bridge.context.renderers["unity"].status.counters["skipped"]
+    passed_over = bridge.context.pool.renderers["unity"].status.counters["skipped"]
     assert abs(slow_hz * fast - fast_hz * slow) <= fast_hz * (2 + passed_over), (
         fast,
         slow,

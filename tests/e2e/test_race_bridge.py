@@ -208,7 +208,7 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
     course = tmp_path / "line.yaml"
     course.write_text(COURSE + "laps: 2\norder: [A]\n")
     bridge = build((CONFIG % course).replace("cameras: {}\nrequire_cameras: false\n", CAMERAS))
-    (renderer,) = bridge.context.renderers.values()
+    (renderer,) = bridge.context.pool.renderers.values()
     assert isinstance(renderer, FlightGogglesClient)
     with server(ports(renderer), black):
         async with running(bridge):

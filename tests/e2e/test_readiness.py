@@ -191,7 +191,7 @@ async def test_an_imu_that_comes_with_a_reader_is_no_reason_unless_it_is_require
             )
         )
     async with drawn_bridge(READERS_IMU % ", required_within_s: 100", draw) as bridge:
-        (renderer,) = bridge.context.renderers.values()
+        (renderer,) = bridge.context.pool.renderers.values()
         await until(lambda: renderer.status.state is ComponentState.RUNNING)
         await until(lambda: bridge.context.cameras["front"].meter.count > 5)
         await until(
@@ -216,7 +216,7 @@ async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason(
     async with drawn_bridge(
         (READERS_IMU % "").replace("actor: drone", "actor: world"), slow
     ) as bridge:
-        (renderer,) = bridge.context.renderers.values()
+        (renderer,) = bridge.context.pool.renderers.values()
         await until(lambda: not pauses and "too slow" in renderer.status.report().reason)
         meter, judge = bridge.context.cameras["front"].meter, bridge.readiness
         delivered = meter.count

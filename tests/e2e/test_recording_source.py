@@ -206,7 +206,7 @@ async def test_a_bridge_plays_when_its_renderer_draws(tmp_path: Path) -> None:
             tuple(RenderedImage(v, np.full((24, 32, 3), len(drawn) % 256, np.uint8)) for v in views)
         )
 
-    (client,) = bridge.context.renderers.values()
+    (client,) = bridge.context.pool.renderers.values()
     assert isinstance(client, FlightGogglesClient)
     async with running(bridge):
         status = bridge.context.sources["track"].status

@@ -86,7 +86,7 @@ class Theatre:
         self.readers: dict[str, Reader] = {}
 
     def start(self, name: str) -> None:
-        client: Any = self.bridge.context.renderers[name]
+        client: Any = self.bridge.context.pool.renderers[name]
         ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
         command = (
             sys.executable,

@@ -78,7 +78,7 @@ async def painted(spare: str = "flightgoggles") -> AsyncIterator[tuple[Bridge, d
     bridge = build(CONFIG % spare)
     painters = {
         name: Painter(client, bridge.context.config.renderers[name].type)
-        for name, client in bridge.context.renderers.items()
+        for name, client in bridge.context.pool.renderers.items()
     }
     async with running(bridge):
         try:
@@ -117,7 +117,7 @@ async def test_a_renderer_that_loses_its_last_camera_is_asked_to_draw_none() -> 
         main, spare = painters["main"], painters["spare"]
         await asyncio.to_thread(main.close)
         await until(lambda: spare.newest == ("front",))
-        painters["main"] = Painter(bridge.context.renderers["main"], "flightgoggles")
+        painters["main"] = Painter(bridge.context.pool.renderers["main"], "flightgoggles")
         await until(
             lambda: bridge.snapshot().cameras["front"].renderer == "main" and not spare.newest
         )

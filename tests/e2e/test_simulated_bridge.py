@@ -217,7 +217,7 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
     needs_gl()
     contact = "contact: {radius_m: 0.2, reach_m: 1.5}"
     bridge = build(written(contact, CAMERA + WAITING, "0, 0.5, 0", "8.8, -1, 2.5"))
-    (link,) = bridge.context.renderers.values()
+    (link,) = bridge.context.pool.renderers.values()
     assert isinstance(link, FlightGogglesClient)
     with embedded(link):
         async with running(bridge):

@@ -124,7 +124,7 @@ async def test_poses_that_come_late_do_not_keep_a_renderer_from_its_start(tmp_pa
     pencil = SlowPencil()
     pencil.duration_s = 0.0
     bridge, vehicles = build(write(tmp_path)), object()
-    (client,) = bridge.context.renderers.values()
+    (client,) = bridge.context.pool.renderers.values()
     assert isinstance(client, FlightGogglesClient)
     clock = bridge.context.simulation.clock
     clock.report(vehicles, 1)  # as of vehicles that are always behind a world without bounds
@@ -145,7 +145,7 @@ async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
         pencil.duration_s = 3.0
         await until(lambda: bridge.context.simulation.state().reached == 0.0)
         held_ns = now_ns()
-        (client,) = bridge.context.renderers.values()
+        (client,) = bridge.context.pool.renderers.values()
         await until(lambda: client.status.report().state != "running")
         await until(lambda: now_ns() > held_ns + NOMINAL_NS)
         pencil.duration_s = 0.0

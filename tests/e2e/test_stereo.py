@@ -192,7 +192,7 @@ async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measure
     delay = Restless(30_000_000)
     cameras = [replace(camera, delay=delay) for camera in cameras]
     scheduler = Scheduler(
-        bridge.context.renderers["a"],
+        bridge.context.pool.renderers["a"],
         cameras,
         bridge.context.world,
         lambda _c: True,
@@ -241,6 +241,6 @@ def close(bridge: Bridge) -> None:
         assert isinstance(path, CameraRunner)
         path.relay.close()
         path.sink.close()
-    for renderer in bridge.context.renderers.values():
+    for renderer in bridge.context.pool.renderers.values():
         renderer.close()
     bridge.http.stop()

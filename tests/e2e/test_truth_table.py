@@ -144,7 +144,7 @@ async def test_a_slow_and_a_broken_renderer(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def _garbage(rig: TruthRig) -> Iterator[None]:
-    client = rig.bridge.context.renderers["hall"]
+    client = rig.bridge.context.pool.renderers["hall"]
     assert isinstance(client, FlightGogglesClient)
     with zmq.Context() as context, context.socket(zmq.PUB) as socket:
         socket.setsockopt(zmq.LINGER, 0)

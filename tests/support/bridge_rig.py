@@ -78,7 +78,7 @@ async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
 async def drawn_bridge(config: str | Path, draw: Draw) -> AsyncIterator[Bridge]:
     """Run the bridge of a configuration whose only renderer draws with a function."""
     bridge = build(config)
-    (client,) = bridge.context.renderers.values()
+    (client,) = bridge.context.pool.renderers.values()
     assert isinstance(client, FlightGogglesClient)
     with server(ports(client), draw):
         async with running(bridge):

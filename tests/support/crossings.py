@@ -170,7 +170,7 @@ async def _measured() -> dict[str, Crossing]:
                 MotiveEmulator(emulated, LabMotion(), now_ns())
             )
             bridge = build(_CONFIG % motive.command_port)
-            (client,) = bridge.context.renderers.values()
+            (client,) = bridge.context.pool.renderers.values()
             assert isinstance(client, FlightGogglesClient)
             stack.enter_context(server(ports(client), Painter().draw))
             await stack.enter_async_context(running(bridge))

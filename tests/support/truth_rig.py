@@ -196,7 +196,7 @@ class TruthRig:
 
     async def start_renderer(self) -> None:
         """Start the renderer."""
-        client = self.bridge.context.renderers["hall"]
+        client = self.bridge.context.pool.renderers["hall"]
         assert isinstance(client, FlightGogglesClient)
         self._renderer.enter_context(server(ports(client), self.painter.draw))
 

@@ -183,11 +183,9 @@ class Bridge:
         # Threads inherit their priority: the relays start after this.
         context.health.startup |= prepare_process(context.config.realtime.fifo_priority)
         exempt_from_scheduler(self.http.thread)
-        if context.stream_guard is not None:
-            # Aiozmq closes a turn later.
-            stack.push_async_callback(asyncio.to_thread, context.stream_guard.end)
+        stack.push_async_callback(asyncio.to_thread, context.hub.end)  # aiozmq closes a turn later
         stack.callback(context.hub.close)
-        for client in context.renderers.values():
+        for client in context.pool.renderers.values():
             stack.callback(client.close)
         stack.callback(context.outputs.close)
         for camera in context.cameras.values():

@@ -91,13 +91,11 @@ class BridgeContext:
     access: Access
     world: World
     sources: dict[str, SourceRunner]
-    renderers: dict[str, RendererClient]
     cameras: dict[str, CameraRunner]
     outputs: OutputManager
     publisher: Publisher | None
     hub: StreamHub
     pool: RendererPool
-    stream_guard: CurveAuthenticator | None
     simulation: SimulationClock
     for_sources: SourceContext
     scenes: SceneLibrary
@@ -138,13 +136,11 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         access=access,
         world=world,
         sources={name: SourceRunner(name, source) for name, source in config.sources.items()},
-        renderers=renderers,
         cameras=cameras,
         outputs=outputs,
         publisher=make_publisher(config, world, simulation.clock),
         hub=_hub(config, cameras, for_sources, access, guard, judgement),
         pool=pool,
-        stream_guard=guard,
         simulation=simulation,
         for_sources=for_sources,
         scenes=scenes,

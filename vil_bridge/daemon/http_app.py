@@ -50,7 +50,7 @@ class HttpApp:
         log: EventLog,
     ) -> None:
         self.log = log
-        shipped = functools.partial(shipped_scene, context.renderers)
+        shipped = functools.partial(shipped_scene, context.pool.renderers)
         self.models = SceneGeometryCache(shipped, context.config.http.scene)
         self.scene = SceneRevisions(
             lambda: scene_of(context, controls.props(), self.models.newest())
@@ -86,7 +86,7 @@ class HttpApp:
             metrics_registry(reporter.snapshot),
             preview=lambda camera: cameras[camera].preview_jpeg() if camera in cameras else None,
             light=context.world,
-            lamps=functools.partial(scene_lamps, context.renderers),
+            lamps=functools.partial(scene_lamps, context.pool.renderers),
             clock=context.simulation,
             access=context.access,
         )

@@ -177,7 +177,7 @@ class Readiness:
         ]
         found += [
             f"renderer {n} is {_words(r.status)}"
-            for n, r in context.renderers.items()
+            for n, r in context.pool.renderers.items()
             if not _works(r.status) and context.pool.needs(n) and not self._delivers(n)
         ]
         for actor in dict.fromkeys(
@@ -251,7 +251,7 @@ class Readiness:
             return f"actor {runner.camera.actor} is {self._why_unseen(runner.camera.actor, state)}"
         if waits_for := self._waits_for(camera):
             return "; ".join(
-                f"renderer {n} is {_words(context.renderers[n].status)}" for n in waits_for
+                f"renderer {n} is {_words(context.pool.renderers[n].status)}" for n in waits_for
             )
         return self._own_problem(camera)
 
@@ -369,7 +369,7 @@ class Readiness:
         """Return True for a renderer whose pictures go on although it does not work, since it is
         too slow.
         """
-        report = self._context.renderers[renderer].status.report()
+        report = self._context.pool.renderers[renderer].status.report()
         cameras = {
             name: self._context.cameras[name]
             for name in self._context.pool.assigner.cameras_of(renderer)

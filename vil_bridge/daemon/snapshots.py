@@ -92,7 +92,8 @@ class StatusReporter:
             sources={n: self._source(n, runner, t_ns) for n, runner in context.sources.items()},
             actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
             renderers={
-                n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()
+                n: _renderer(context, n, client, t_ns)
+                for n, client in context.pool.renderers.items()
             },
             cameras={n: self._camera(n, runner, t_ns) for n, runner in context.cameras.items()},
             streams={n: _stream(n, runner) for n, runner in context.cameras.items()},
@@ -253,7 +254,7 @@ class StatusReporter:
             rate_hz=config.rate_hz,
             measured_hz=runner.meter.rate_hz(t_ns),
             age_s=runner.meter.age_s(t_ns),
-            in_flight=context.renderers[place.renderer].in_flight,
+            in_flight=context.pool.renderers[place.renderer].in_flight,
             frames={
                 "received": relay.rendered,
                 "repeated": relay.repeated,
@@ -281,7 +282,7 @@ def dropped_frames(context: BridgeContext) -> tuple[dict[str, Counter[str]], dic
     drawn = {
         name: runner
         for name, runner in context.cameras.items()
-        if context.renderers[context.pool.assigner.place_of(name).renderer].status.state
+        if context.pool.renderers[context.pool.assigner.place_of(name).renderer].status.state
         is ComponentState.RUNNING
     }
     return {n: dropped_pictures(context, n) for n in drawn}, {

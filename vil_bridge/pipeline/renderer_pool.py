@@ -38,6 +38,7 @@ class RendererPool:
         waits: bridge time stands while a picture is overdue (simulations only).
 
     Attributes:
+        renderers: connections to them, by name.
         assigner: assigns cameras to renderers.
         loads: what each renderer does.
     """
@@ -52,7 +53,7 @@ class RendererPool:
         waits: bool,
     ) -> None:
         self._waits = waits
-        self._clients = dict(clients)
+        self.renderers = dict(clients)
         self._relays = dict(relays)
         self._preferences = dict(preferences)
         self.assigner = Assigner(preferences)
@@ -162,11 +163,11 @@ class RendererPool:
         return self.assigner.place_of(camera).renderer == renderer
 
     def _works(self, renderer: str) -> bool:
-        return self._clients[renderer].status.state is ComponentState.RUNNING
+        return self.renderers[renderer].status.state is ComponentState.RUNNING
 
     def _assign(self) -> None:
         now = now_ns()
-        working = {name for name in self._clients if self._works(name)}
+        working = {name for name in self.renderers if self._works(name)}
         self.assigner.update(
             now, working, lambda camera, renderer: self.loads[renderer].picture_ns(camera, now)
         )

@@ -151,6 +151,14 @@ class StreamHub:
         if self._guard is not None:
             self._guard.close()
 
+    def end(self) -> None:
+        """Release the context of guarded sockets.
+
+        Waits until the last of them is closed, so not in the loop's thread.
+        """
+        if self._guard is not None:
+            self._guard.end()
+
     def faults(self) -> dict[str, int]:
         """Return counts of bad input by reason, ended connections included. Any thread."""
         counted = dict(self.counters)
