@@ -54,7 +54,7 @@ _SENDS: Final = "record_send"  # by the ledger, just before the socket's send
 _WARM_UP_S: Final = 1.0
 _PICTURES: Final = 20
 _KERNEL_STREAM: Final = "optitrack/compiled_stream.py"
-_LIMITS: Final = {"pose": 20, "picture": 25}
+_LIMITS: Final = {"pose": 16, "picture": 25}
 
 
 class _Event(NamedTuple):
