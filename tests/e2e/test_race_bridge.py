@@ -88,7 +88,7 @@ def black(views: tuple[View, ...], _world: WorldSnapshot) -> RenderedRequest:
 
 
 def running_race(bridge: Bridge) -> BridgeRace:
-    service = bridge.context.services["race"]
+    service = bridge.context.services["race"].service
     assert isinstance(service, RaceService) and service.race is not None
     return service.race
 
@@ -101,7 +101,7 @@ async def test_two_simulated_vehicles_race_and_start_again(
     caplog.set_level(logging.INFO)
     bridge = build(CONFIG % course, record=recorded)
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
-        race = race_of(bridge.context.services)
+        race = race_of(bridge.context.services["race"].service)
         vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: {one.phase for one in race.standings()} == {"ready"}, 100.0)
@@ -168,7 +168,7 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
     )
     bridge = build(solid.replace("racers: [one, other]", "racers: [one]"), record=recorded)
     async with running(bridge):
-        race = race_of(bridge.context.services)
+        race = race_of(bridge.context.services["race"].service)
         vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: race.standing("one").phase == "racing", 100.0)
@@ -213,7 +213,7 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
     with server(ports(renderer), black):
         async with running(bridge):
             endpoint = bridge.context.hub.endpoint
-            race = race_of(bridge.context.services)
+            race = race_of(bridge.context.services["race"].service)
             with Receiver(endpoint, "eye") as eye, Receiver(endpoint, "wall") as wall:
                 seen: list[Frame] = []
 
@@ -285,7 +285,7 @@ async def test_landing_and_taking_off_are_no_collisions_and_a_fall_is_one(tmp_pa
     course = tmp_path / "line.yaml"
     course.write_text(COURSE.replace("clock: motion", "clock: signal, collision: penalise"))
     async with running(GROUND % course) as bridge:
-        race = race_of(bridge.context.services)
+        race = race_of(bridge.context.services["race"].service)
         vehicles = bridge.context.for_sources.vehicles
         assert race is not None
         await until(lambda: race.standing("drone").phase == "racing", 100.0)

@@ -38,7 +38,8 @@ def read(config: str | Path) -> BridgeConfig:
 
 def service_of(bridge: Bridge, kind: type[_Service]) -> _Service:
     """Return the bridge's service of a class."""
-    (found,) = (one for one in bridge.context.services.values() if isinstance(one, kind))
+    running = [runner.service for runner in bridge.context.services.values()]
+    (found,) = (service for service in running if isinstance(service, kind))
     return found
 
 

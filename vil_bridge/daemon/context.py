@@ -19,6 +19,7 @@ from vil_bridge.daemon.factories import make_guard, make_publisher
 from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
+from vil_bridge.daemon.service_runner import ServiceRunner
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.daemon.subject_check import SubjectCheck
@@ -99,7 +100,7 @@ class BridgeContext:
     simulation: SimulationClock
     for_sources: SourceContext
     scenes: SceneLibrary
-    services: dict[str, Service]
+    services: dict[str, ServiceRunner]
     health: BridgeHealth
     loop: asyncio.AbstractEventLoop = field(init=False)
 
@@ -169,7 +170,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
 
 def _services(
     config: BridgeConfig, host_of: Callable[[Mapping[str, Service]], ServiceHost]
-) -> dict[str, Service]:
+) -> dict[str, ServiceRunner]:
     """Make the services that have a section in the configuration or need none, by name.
 
     Args:
@@ -185,7 +186,7 @@ def _services(
         section = getattr(config, plugin.section or name, None)
         if section or plugin.always:
             made[name] = registry.service(name)(section, host)
-    return made
+    return {name: ServiceRunner(name, service) for name, service in made.items()}
 
 
 def _host_cameras(cameras: Mapping[str, CameraRunner]) -> dict[str, HostCamera]:

@@ -44,7 +44,7 @@ def scene_of(
         model: of the scene that its renderer draws, None = unknown.
     """
     config = context.config
-    race = race_of(context.services)
+    race = race_of(context.services["race"].service)
     gates: tuple[GateView, ...] = ()
     address: str | None = None
     if model is not None:

@@ -19,6 +19,7 @@ from vil_bridge.monitoring.snapshot import SimulationView
 from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.pipeline.compensation import HeaderWriter
 from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.world import World
 
 if TYPE_CHECKING:
@@ -143,12 +144,17 @@ class Service:
     names what does not exist.
     """
 
-    async def run(self) -> None:
+    async def run(self, status: Status) -> None:
         """Serve until cancelled; a service that only looks on has nothing to do here.
+
+        Args:
+            status: of the service; ``status.running()`` says that it has begun. A failure before
+                that ends the bridge, one after it ends the service, which is started again.
 
         Raises:
             VilBridgeError: it cannot listen, or lacks what it needs.
         """
+        status.running()
         await asyncio.Event().wait()
 
     def check(self) -> Sequence[str]:

@@ -16,6 +16,7 @@ from vil_bridge.core.types import ActorKind
 from vil_bridge.runtime.access_tokens import Role
 from vil_bridge.runtime.heap import exempt_from_collector
 from vil_bridge.runtime.peer_faults import PeerFaults
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.services.race.service import race_of
 from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.world.race.standing import RacerStanding
@@ -47,9 +48,10 @@ class AirsimService(Service):
         self._settings = parse_settings(section.settings)
         self._actors = served_actors(host.config, section)
         self._scene = host.scene_of(section.scene, section.profile)
+        self._scene.watch_edits(lambda edit: host.vehicles.edit_scene(section.scene, edit))
         self._rpc: RpcServer | None = None
 
-    async def run(self) -> None:
+    async def run(self, status: Status) -> None:
         """Serve AirSim's programs once the simulated vehicles fly.
 
         Raises:
@@ -63,6 +65,7 @@ class AirsimService(Service):
             await server.until_ready()
             exempt_from_collector()  # what programs ask for has it run often
             port = await server.start(config.bind, config.port)
+            status.running()
             may = " and may only read" if config.role == "view" else ""
             logger.info(
                 "AirSim programs connect to %s port %d%s, scene %s",
@@ -87,15 +90,13 @@ class AirsimService(Service):
             for name, actor in self._actors.items()
         ]
         bus = host.vehicles
-        scene = self._scene
-        scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
         usual = self._settings.default
         served = ServedVehicles(vehicles, bus, host.world, WallClock.of_run(), usual)
         return AirsimServer(
             self._settings,
             served,
             host.clock,
-            scene,
+            self._scene,
             config.scene,
             _race(host),
             added=AddedOptions(config.compat, from_world=config.positions == "world"),
@@ -114,7 +115,7 @@ class AirsimService(Service):
 
 
 def _race(host: ServiceHost) -> ServedRace | None:
-    race = race_of(host.services)
+    race = race_of(host.services.get("race"))
     if race is None:
         return None
     seed: int | None = host.config.section("race").seed

@@ -17,6 +17,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.interfaces.planned_path import PlannedPath
 from vil_bridge.interfaces.setpoints import PositionSetpoint, ReferenceSetpoint, Vector
 from vil_bridge.interfaces.trajectory import Polynomials, Reference, hermite, padded
+from vil_bridge.runtime.supervisor import Status
 from vil_bridge.services.service import Service, ServiceHost
 from vil_bridge.web.schemas.flights import FlightOut
 
@@ -182,8 +183,9 @@ class FlightService(Service):
 
         return (flight_router(self),)
 
-    async def run(self) -> None:
+    async def run(self, status: Status) -> None:
         """Give set-points until cancelled."""
+        status.running()
         while True:
             self.step(now_ns())
             await asyncio.sleep(_PERIOD_NS / NS_PER_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vil_bridge.config.root import BridgeConfig
@@ -59,9 +59,8 @@ class RaceService(Service):
         return (race_router(self.race),)
 
 
-def race_of(services: Mapping[str, Service]) -> RaceMonitor | None:
-    """Return the race of a bridge by its services; None = it has none."""
-    service = services.get("race")
+def race_of(service: Service | None) -> RaceMonitor | None:
+    """Return the race that a bridge's service ``race`` judges; None = it has none."""
     if not isinstance(service, RaceService) or service.race is None:
         return None
     return service.race.monitor
