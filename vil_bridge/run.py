@@ -7,10 +7,12 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.services.recording.service import RecordingService
 
 __all__ = ["run_bridge"]
 
@@ -36,7 +38,9 @@ def run_bridge(
         VilBridgeError: a service cannot listen or draw.
         ExceptionGroup: a component has a bug.
     """
-    bridge = Bridge(config, reread, record)
+    bridge = Bridge(config, reread)
+    recordings = cast(RecordingService, bridge.context.services["recording"].service)
+    recordings.first_file = record
     try:
         asyncio.run(bridge.run())
     except ExceptionGroup as group:

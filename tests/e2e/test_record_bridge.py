@@ -18,7 +18,7 @@ from mcap.exceptions import EndOfFile
 from mcap.records import Chunk
 from mcap.stream_reader import StreamReader
 
-from tests.support.bridge_rig import build, drawn_bridge, running
+from tests.support.bridge_rig import build, drawn_bridge, recordings_of, running
 from tests.support.events import receiving, until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.record import record, some_events
@@ -187,7 +187,7 @@ async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(
     assert config.sources["mocap"].type == "replay"
     again = Bridge(config.model_copy(update={"http": config.http.model_copy(update={"port": 0})}))
     seen: list[SourceFrame] = []
-    again.recordings.record = lambda event: (  # type: ignore[method-assign]
+    recordings_of(again).record = lambda event: (  # type: ignore[method-assign]
         seen.append(event) if isinstance(event, SourceFrame) else None
     )
     async with running(again):
@@ -265,8 +265,8 @@ async def test_the_last_of_two_that_ask_for_a_replay_at_once_has_it(tmp_path: Pa
     bridge = build(written(tmp_path), record=tmp_path / "a.mcap")
     async with running(bridge):
         await until(lambda: bridge.context.sources["mocap"].meter.count > 20)
-        await asyncio.to_thread(bridge.recordings.stop)
-        desk, path = bridge.recordings.player, tmp_path / "a.mcap"
+        await asyncio.to_thread(recordings_of(bridge).stop)
+        desk, path = recordings_of(bridge).player, tmp_path / "a.mcap"
         await asyncio.to_thread(desk.play, path, path.open("rb"), 1.0, True)
         begun = (
             desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25)

@@ -14,7 +14,7 @@ import pytest
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from mcap.reader import make_reader
 
-from tests.support.bridge_rig import build, running
+from tests.support.bridge_rig import build, recordings_of, running
 from tests.support.common import wait_until
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.daemon.bridge import Bridge
@@ -55,7 +55,7 @@ async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> N
 
 def takes_more(bridge: Bridge, name: str) -> bool:
     try:
-        bridge.recordings.opened(name).close()
+        recordings_of(bridge).opened(name).close()
     except RecordingError:
         return True
     return False
@@ -90,18 +90,18 @@ async def test_a_bridge_that_has_ended_begins_no_recording(tmp_path: Path) -> No
     async with running(bridge):
         pass
     with pytest.raises(RecordingError, match="the bridge is ending"):
-        bridge.recordings.start("late")
-    assert not bridge.recordings.stored()
+        recordings_of(bridge).start("late")
+    assert not recordings_of(bridge).stored()
 
 
 async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_disk(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vil_bridge.daemon.recording_service._PATIENCE_S", 2 * _LONG_S)
+    monkeypatch.setattr("vil_bridge.services.recording.service._PATIENCE_S", 2 * _LONG_S)
     bridge = bridge_that_records_into(tmp_path)
-    stopper = threading.Thread(target=bridge.recordings.stop)
+    stopper = threading.Thread(target=recordings_of(bridge).stop)
     async with running(bridge):
-        await asyncio.to_thread(bridge.recordings.start, "a")
+        await asyncio.to_thread(recordings_of(bridge).start, "a")
         disk.works.clear()
         await asyncio.to_thread(disk.waiting.wait, _LONG_S)
         stopper.start()
@@ -127,7 +127,7 @@ async def test_a_recording_that_a_stalled_disk_begins_too_late_is_refused_and_ha
 
     def start() -> None:
         try:
-            bridge.recordings.start("a")
+            recordings_of(bridge).start("a")
         except RecordingError as exc:
             told.append(str(exc))
 
@@ -181,7 +181,7 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
     """
     bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
     async with running(bridge):
-        await asyncio.to_thread(bridge.recordings.start, "a")
+        await asyncio.to_thread(recordings_of(bridge).start, "a")
         (tap,) = set(logging.getLogger().handlers) - before - {bridge.log}
         assert tap.lock is not None
         with tap.lock:
@@ -191,7 +191,7 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
             other.start()
             await asyncio.to_thread(other.join, _LONG_S)
             assert not other.is_alive()
-        await asyncio.to_thread(bridge.recordings.stop)
+        await asyncio.to_thread(recordings_of(bridge).stop)
 
 
 async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
@@ -201,11 +201,11 @@ async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     bridge, library = bridge_that_records_into(tmp_path), logging.getLogger("some.library")
     async with running(bridge):
-        await asyncio.to_thread(bridge.recordings.start, "a")
+        await asyncio.to_thread(recordings_of(bridge).start, "a")
         library.warning("took %d ms", "long")
         library.warning("%(what)s", {"who": "nobody"})
         library.warning("took %d ms", 3)
-        await asyncio.to_thread(bridge.recordings.stop)
+        await asyncio.to_thread(recordings_of(bridge).stop)
     with (tmp_path / "a.mcap").open("rb") as file:
         lines = [
             Log.FromString(message.data)

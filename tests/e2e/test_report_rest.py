@@ -16,14 +16,14 @@ import httpx
 import pytest
 
 from tests.e2e.test_record_bridge import CAMERAS, grey, written
-from tests.support.bridge_rig import drawn_bridge
+from tests.support.bridge_rig import drawn_bridge, recordings_of
 from tests.support.common import wait_until
 from tests.support.events import until
 from tests.support.record import record, some_events
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.offline.report_input import recorded_report
+from vil_bridge.services.recording.report_worker import ReportWorker
 from vil_bridge.web.client import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.process
@@ -39,12 +39,12 @@ async def test_reports_over_rest(tmp_path: Path) -> None:
         drawn_bridge(written(tmp_path, CAMERAS), grey) as bridge,
         httpx.AsyncClient(base_url=bridge.http.url, timeout=PATIENCE_S) as web,
     ):
-        await asyncio.to_thread(bridge.recordings.start, "flight")
+        await asyncio.to_thread(recordings_of(bridge).start, "flight")
         relay = bridge.context.cameras["front"].relay
         await until(lambda: relay.delivered["rgb/compensated"] > 100)
         await asyncio.to_thread(_from_the_client, bridge.http.url, tmp_path / "copy.html")
         assert "Camera front" in (tmp_path / "copy.html").read_text(), "of what is written so far"
-        await asyncio.to_thread(bridge.recordings.stop)
+        await asyncio.to_thread(recordings_of(bridge).stop)
 
         both = await asyncio.gather(*(web.get(REPORT.format("flight")) for _ in range(2)))
         done, refused = sorted(both, key=lambda answer: answer.status_code)

@@ -14,6 +14,7 @@ from vil_bridge import registry
 from vil_bridge.config.load import load, load_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.services.recording.service import RecordingService
 from vil_bridge.services.service import Service
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Draw
@@ -43,6 +44,11 @@ def service_of(bridge: Bridge, kind: type[_Service]) -> _Service:
     return found
 
 
+def recordings_of(bridge: Bridge) -> RecordingService:
+    """Return the bridge's service that records and replays."""
+    return service_of(bridge, RecordingService)
+
+
 def build(config: str | Path, record: Path | None = None) -> Bridge:
     """Return a bridge that does not run yet; it can read a file again.
 
@@ -50,9 +56,9 @@ def build(config: str | Path, record: Path | None = None) -> Bridge:
         config: file or text.
         record: recording to write from the start on.
     """
-    return Bridge(
-        read(config), (lambda: read(config)) if isinstance(config, Path) else None, record
-    )
+    bridge = Bridge(read(config), (lambda: read(config)) if isinstance(config, Path) else None)
+    recordings_of(bridge).first_file = record
+    return bridge
 
 
 @asynccontextmanager

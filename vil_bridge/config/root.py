@@ -209,20 +209,6 @@ class ActorConfig(StrictModel):
         return size_m
 
 
-class RecordConfig(StrictModel):
-    """Folder and content of recordings; poses are always recorded."""
-
-    folder: Path = Field(default=Path("recordings"), description="Folder for recordings.")
-    at_start: bool = Field(
-        default=False, description="Record from the start of the bridge to its end."
-    )
-    pictures: Literal["compensated", "raw", "both", "none"] = Field(
-        default="compensated",
-        description="Pictures to record: compensated (raw of cameras that have no others), raw, "
-        "both or none.",
-    )
-
-
 class DebugConfig(StrictModel):
     """Data stored for the later analysis of a problem."""
 
@@ -329,9 +315,6 @@ class BridgeConfig(StrictModel):
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     federation: FederationConfig = Field(
         default=FederationConfig(), description="Actors that bridges in other rooms receive."
-    )
-    record: RecordConfig = Field(
-        default=RecordConfig(), description="Folder and content of recordings."
     )
     debug: DebugConfig = Field(
         default=DebugConfig(), description="Data stored for the later analysis of a problem."

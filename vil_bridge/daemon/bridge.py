@@ -13,7 +13,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vil_bridge.config.root import BridgeConfig
@@ -25,8 +24,13 @@ from vil_bridge.daemon.http_access import make_tls, show_login_link
 from vil_bridge.daemon.moving_bodies import BodySender
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import exempt_from_scheduler, prepare_process
-from vil_bridge.daemon.recording_service import RecordingService
-from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
+from vil_bridge.daemon.snapshots import (
+    PAGE_COUNTS,
+    StatusReporter,
+    camera_points,
+    dropped_frames,
+    ledger_of,
+)
 from vil_bridge.interfaces.ports import Emit
 from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
@@ -59,7 +63,6 @@ class Bridge:
         config: what to run.
         reread: reads the configuration again, when people or SIGHUP ask for that; None = there is
             no file.
-        record: file to record into from the start; None = as the configuration says.
 
     Attributes:
         web: the HTTP application, which the HTTP thread builds: pages wait for it, poses do not.
@@ -72,25 +75,20 @@ class Bridge:
     web: HttpApp
 
     def __init__(
-        self,
-        config: BridgeConfig,
-        reread: Callable[[], BridgeConfig] | None = None,
-        record: Path | None = None,
+        self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None
     ) -> None:
-        self._record = record
         judgement = Judgement(
             status=lambda: self.reporter.summary_status(),
             status_line=lambda: self.reporter.status_line(),
             camera_problem=lambda camera: self.readiness.for_readers(camera),
+            in_force=lambda: self.controls.in_force(),
+            ledger=lambda camera, last: ledger_of(self.context, camera, last),
         )
         heap_is_frozen = freeze_heap()  # before the first thread
         self.context = build(config, judgement, {"heap_kept": heap_is_frozen})
         self.controls = BridgeControls(self.context, reread)
         self.readiness = Readiness(self.context)
-        self.recordings = RecordingService(self.context, self.controls.in_force)
-        self.reporter = StatusReporter(
-            self.context, self.readiness, self.recordings, lambda: self.http, self._pages
-        )
+        self.reporter = StatusReporter(self.context, self.readiness, lambda: self.http, self._pages)
         self.log = EventLog()
         self._web_is_built = False
         access = self.context.access
@@ -111,9 +109,7 @@ class Bridge:
         from vil_bridge.daemon.http_app import HttpApp
 
         with _BUILDING:
-            self.web = HttpApp(
-                self.context, self.controls, self.recordings, self.reporter, self.log
-            )
+            self.web = HttpApp(self.context, self.controls, self.reporter, self.log)
         self._web_is_built = True
         exempt_from_collector()
         return self.web.app
@@ -171,13 +167,10 @@ class Bridge:
         stack.callback(self.http.stop)
         stack.callback(self._close_web)
         await context.hub.start()
+        for service in context.services.values():
+            stack.push_async_callback(service.end)
+            await service.begin()
         self.http.start()
-        stack.callback(self.recordings.close)
-        stack.push_async_callback(self.recordings.player.end)
-        if self._record is not None:
-            self.recordings.start_file(self._record)
-        elif context.config.record.at_start:
-            self.recordings.start(None)
         sources = [(runner.source, runner.status) for runner in context.sources.values()]
         stack.enter_context(capturing(context.config.debug.packet_capture, sources))
         # Threads inherit their priority: the relays start after this.
@@ -209,8 +202,9 @@ class Bridge:
         receivers: list[Emit] = [
             context.world.ingest,
             context.health.subject_check.record,
-            self.recordings.record,
         ]
+        for service in context.services.values():
+            receivers.extend(service.taps())
         if context.publisher is not None:
             receivers.append(context.publisher.on_event)
         return [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vil_bridge import registry
+from vil_bridge.assembly.recorded import recording_metadata
 from vil_bridge.assembly.world import build_world
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
@@ -28,6 +30,7 @@ from vil_bridge.interfaces.event_loop import LoopErrors
 from vil_bridge.interfaces.ports import RendererClient, SourceContext
 from vil_bridge.interfaces.services import services
 from vil_bridge.monitoring.camera_history import HistoryRing
+from vil_bridge.monitoring.frame_records import CameraLedger
 from vil_bridge.monitoring.overload import OverloadDetector
 from vil_bridge.monitoring.process_stats import DescriptorCheck
 from vil_bridge.monitoring.watchdog import Watchdog
@@ -50,11 +53,15 @@ class Judgement:
         status_line: one line for ``systemctl status``.
         camera_problem: why a camera's readers get no pictures, and True while what they would get
             is frozen.
+        in_force: the configuration of now, with what changed in flight.
+        ledger: a camera's newest frames, as many as asked for at most.
     """
 
     status: Callable[[], Mapping[str, Any]]
     status_line: Callable[[], str]
     camera_problem: Callable[[str], tuple[str, bool]]
+    in_force: Callable[[], BridgeConfig]
+    ledger: Callable[[str, int], CameraLedger]
 
 
 @dataclass(slots=True)
@@ -132,11 +139,12 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     pool = RendererPool(
         renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras
     )
+    sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
     return BridgeContext(
         config=config,
         access=access,
         world=world,
-        sources={name: SourceRunner(name, source) for name, source in config.sources.items()},
+        sources=sources,
         cameras=cameras,
         outputs=outputs,
         publisher=make_publisher(config, world, simulation.clock),
@@ -149,13 +157,16 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
             config,
             lambda services: ServiceHost(
                 config=config,
+                in_force=judgement.in_force,
+                facts=recording_metadata,
                 world=world,
+                sources=sources,
                 clock=simulation,
                 vehicles=for_sources.vehicles,
                 scene_of=scenes.of,
                 setpoints=commands,
                 outputs=outputs,
-                cameras=_host_cameras(cameras),
+                cameras=_host_cameras(cameras, judgement),
                 services=services,
             ),
         ),
@@ -189,14 +200,19 @@ def _services(
     return {name: ServiceRunner(name, service) for name, service in made.items()}
 
 
-def _host_cameras(cameras: Mapping[str, CameraRunner]) -> dict[str, HostCamera]:
+def _host_cameras(
+    cameras: Mapping[str, CameraRunner], judgement: Judgement
+) -> dict[str, HostCamera]:
     return {
         name: HostCamera(
             model=runner.camera.model,
             actor=runner.config.actor,
             modalities=runner.camera.modalities,
+            variants=runner.camera.variants,
             pictures=runner.sinks,
+            accounted=runner.fan,
             headers=runner.relay.headers,
+            ledger=functools.partial(judgement.ledger, name),
         )
         for name, runner in cameras.items()
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI
@@ -11,7 +12,6 @@ from fastapi import FastAPI
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.controls import BridgeControls
-from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, ledger_of
@@ -24,7 +24,6 @@ from vil_bridge.web.live.feed import LiveFeed, live_router
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router
-from vil_bridge.web.routes.recordings import recording_router
 from vil_bridge.web.routes.scene import SceneRevisions, scene_router
 from vil_bridge.web.routes.status import history_router, ledger_router, status_json
 from vil_bridge.web.routes.vehicles import vehicles_router
@@ -45,7 +44,6 @@ class HttpApp:
         self,
         context: BridgeContext,
         controls: BridgeControls,
-        recordings: RecordingService,
         reporter: StatusReporter,
         log: EventLog,
     ) -> None:
@@ -67,18 +65,14 @@ class HttpApp:
         )
         self.updates = Updates(
             lambda: status_json(status.get()),
-            lambda: msgspec.json.encode(recordings.recording()),
+            _states(context),
             self.log,
         )
         self.plot = PlotFeed(world.get, status.get, WallClock.of_run().offset_ns)
-        self.app = self._app(context, controls, recordings, reporter)
+        self.app = self._app(context, controls, reporter)
 
     def _app(
-        self,
-        context: BridgeContext,
-        controls: BridgeControls,
-        recordings: RecordingService,
-        reporter: StatusReporter,
+        self, context: BridgeContext, controls: BridgeControls, reporter: StatusReporter
     ) -> FastAPI:
         cameras = context.cameras
         app = create_app(
@@ -96,7 +90,6 @@ class HttpApp:
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
         app.include_router(scene_router(self.scene, self.models.glb))
-        app.include_router(recording_router(recordings))
         app.include_router(plot_router(self.plot))
         app.include_router(control_router(controls, cameras, context.sources))
         for service in context.services.values():
@@ -121,3 +114,22 @@ class HttpApp:
         """End the feeds, so that the server need not wait for them."""
         self.updates.end()
         self.models.close()
+
+
+def _states(context: BridgeContext) -> dict[str, Callable[[], bytes]]:
+    """Return the states of services that pages get when they change, as JSON, by event.
+
+    A state is empty while its service has failed.
+    """
+    return {
+        event: functools.partial(_encoded, state)
+        for service in context.services.values()
+        for event, state in service.updates().items()
+    }
+
+
+def _encoded(state: Callable[[], Any]) -> bytes:
+    found = state()
+    if found is None:
+        return b""
+    return msgspec.json.encode(found)

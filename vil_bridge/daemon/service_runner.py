@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.types import SourceEvent
 from vil_bridge.interfaces.bulkhead import Bulkhead
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.runtime.supervisor import BACKOFF_FIRST_S, ComponentState, Status, supervise
 from vil_bridge.services.service import Service
@@ -35,6 +37,14 @@ class ServiceRunner:
         self.status: Final = Status(f"service {name}")
         self._bulkhead = Bulkhead(self.status.name)
 
+    async def begin(self) -> None:
+        """Let it begin. Raises VilBridgeError: it cannot."""
+        await self.service.begin()
+
+    async def end(self) -> None:
+        """Let it end."""
+        await self.service.end()
+
     async def run(self) -> None:
         """Run it until cancelled.
 
@@ -53,6 +63,27 @@ class ServiceRunner:
     async def _run_once(self, status: Status) -> None:
         await self._bulkhead.run(partial(self.service.run, status))
 
+    def taps(self) -> Sequence[Emit]:
+        """Return its functions that take each event of the sources."""
+        return [self._guarded(tap) for tap in self._bulkhead.call(self.service.taps) or ()]
+
+    def _guarded(self, tap: Emit) -> Emit:
+        """Return a tap whose exceptions end the service alone.
+
+        The boundary's own call copies a context, which takes 5 us for every pose.
+        """
+        bulkhead = self._bulkhead
+
+        def take(event: SourceEvent) -> None:
+            if bulkhead.failed:
+                return
+            try:
+                tap(event)
+            except BaseException as exc:  # a library's panic is not an Exception
+                bulkhead.fail(exc)
+
+        return take
+
     def check(self) -> Sequence[str]:
         """Return what is worse than asked, as sentences; its own failure first."""
         found = self._bulkhead.call(self.service.check)
@@ -68,6 +99,18 @@ class ServiceRunner:
     def view(self) -> Any:
         """Return its part of the status; None = it has none, or has failed. Any thread."""
         return self._bulkhead.call(self.service.view)
+
+    def modes(self) -> Sequence[str]:
+        """Return its words of the status' ``modes`` that are true now. Any thread."""
+        return self._bulkhead.call(self.service.modes) or ()
+
+    def updates(self) -> Mapping[str, Callable[[], Any]]:
+        """Return its states that pages get when they change, by event; None while it has failed.
+
+        Called once, in the thread of HTTP.
+        """
+        states = self._bulkhead.call(self.service.updates) or {}
+        return {event: partial(self._bulkhead.call, state) for event, state in states.items()}
 
     def routes(self) -> Sequence[APIRouter]:
         """Return its REST routes; called once, in the thread of HTTP."""

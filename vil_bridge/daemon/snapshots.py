@@ -22,6 +22,7 @@ from vil_bridge.monitoring.camera_history import CameraPoint
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
 from vil_bridge.monitoring.snapshot import (
+    MODES,
     ActorView,
     BridgeSnapshot,
     CameraView,
@@ -36,7 +37,6 @@ from vil_bridge.monitoring.snapshot import (
 )
 from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.runtime.supervisor import ComponentState
-from vil_bridge.web.schemas.recordings import Recordings
 from vil_bridge.web.schemas.status import BridgeStatus
 from vil_bridge.web.server import HttpServer
 
@@ -53,7 +53,7 @@ class StatusReporter:
     """Reports on one bridge; any thread may ask.
 
     Args:
-        context: of the bridge. readiness: its judgement. recordings: records and replays.
+        context: of the bridge. readiness: its judgement.
         http: returns the HTTP server. pages: returns counts of the pages that watch.
     """
 
@@ -61,13 +61,11 @@ class StatusReporter:
         self,
         context: BridgeContext,
         readiness: Readiness,
-        recordings: Recordings,
         http: Callable[[], HttpServer],
         pages: Callable[[], dict[str, int]],
     ) -> None:
         self._context = context
         self._readiness = readiness
-        self._recordings = recordings
         self._http = http
         self._pages = pages
 
@@ -140,13 +138,15 @@ class StatusReporter:
             for n, s in config.sources.items()
         )
         modes = {
-            "REPLAY": recorded or self._recordings.replay().state == "playing",
+            "REPLAY": recorded,
             "FAULTS": any(runner.faults for runner in sources.values()),
-            "REC": self._recordings.recording().state == "recording",
             "PAUSED": self._context.simulation.state().paused
             and config.simulation.clock == "simulated",
         }
-        return tuple(word for word, is_true in modes.items() if is_true)
+        words = {word for word, is_true in modes.items() if is_true}
+        for service in self._context.services.values():
+            words.update(service.modes())
+        return (*(word for word in MODES if word in words), *sorted(words.difference(MODES)))
 
     def summary_status(self) -> dict[str, Any]:
         """Return states by name, for an onboard client's question."""

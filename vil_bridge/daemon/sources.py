@@ -24,7 +24,7 @@ class SourceRunner:
     """A source with the stages that each of its events passes, in this order.
 
     source -> injected faults -> marker bodies -> replay gate
-    | meter -> world -> subject check -> recorder -> federation
+    | meter -> world -> subject check -> services -> federation
 
     A replay enters behind the gate, by :meth:`into_world`. Loop thread.
 

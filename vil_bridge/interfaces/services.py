@@ -72,6 +72,12 @@ BUILT_IN_SERVICES: Final[Mapping[str, ServicePlugin]] = {
         always=True,
     ),
     "flights": ServicePlugin("vil_bridge.services.flights.service:FlightService", always=True),
+    "recording": ServicePlugin(
+        "vil_bridge.services.recording.service:RecordingService",
+        "vil_bridge.services.recording.config",
+        section="record",
+        always=True,
+    ),
     "airsim": ServicePlugin(
         "vil_simulation.airsim.service:AirsimService", "vil_simulation.airsim.config"
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, PlainSerializer
 
@@ -18,6 +18,7 @@ from vil_bridge.runtime.peer_faults import PeerFault
 from vil_bridge.runtime.supervisor import StatusReport
 
 __all__ = [
+    "MODES",
     "ActorView",
     "BridgeSnapshot",
     "CameraView",
@@ -293,6 +294,10 @@ class SimulationView:
     speed: float
     reached: float
     t_ns: int
+
+
+MODES: Final = ("REPLAY", "FAULTS", "REC", "PAUSED")
+"""Words of :attr:`BridgeSnapshot.modes` in their order; those of other services follow."""
 
 
 @dataclass(frozen=True, slots=True)

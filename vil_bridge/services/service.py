@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bridge_time import BridgeTime
-from vil_bridge.core.types import CameraModel
+from vil_bridge.core.types import CameraModel, SourceEvent
 from vil_bridge.interfaces.planned_path import PlannedPaths
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.interfaces.scene_queries import SceneQueries
 from vil_bridge.interfaces.setpoints import Setpoint
 from vil_bridge.interfaces.vehicle_commands import VehicleCommandBus
 from vil_bridge.interfaces.voxels import VoxelMap
+from vil_bridge.monitoring.frame_records import CameraLedger
 from vil_bridge.monitoring.snapshot import SimulationView
 from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.pipeline.compensation import HeaderWriter
+from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.runtime.peer_faults import PeerFaults
 from vil_bridge.runtime.supervisor import Status
 from vil_bridge.world.world import World
@@ -32,6 +35,7 @@ __all__ = [
     "OutputOffers",
     "Service",
     "ServiceHost",
+    "SourceGate",
 ]
 
 
@@ -90,6 +94,24 @@ class OutputOffers(Protocol):
         ...
 
 
+class SourceGate(Protocol):
+    """Gate between a source and the world. Loop thread.
+
+    Attributes:
+        status: of the source.
+        replaced: True while others stand in for the source, whose events are held back.
+        held_back: events held back this time or the last.
+    """
+
+    status: Status
+    replaced: bool
+    held_back: int
+
+    def into_world(self, event: SourceEvent) -> None:
+        """Hand an event to the world and to those behind it, past the gate."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HostCamera:
     """A camera of the bridge.
@@ -97,16 +119,21 @@ class HostCamera:
     Attributes:
         model: its geometry.
         actor: on which it is.
-        modalities: that it offers.
+        modalities: that it offers. variants: of each, the compensated one first.
         pictures: hands them to all that take them.
+        accounted: hands those to readers that are frames of the ledger.
         headers: writes their headers.
+        ledger: returns the newest frames, as many as asked for at most; any thread.
     """
 
     model: CameraModel
     actor: str
     modalities: Sequence[str]
+    variants: Sequence[str]
     pictures: FanOut
+    accounted: FanOut
     headers: HeaderWriter
+    ledger: Callable[[int], CameraLedger]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +142,11 @@ class ServiceHost:
 
     Attributes:
         config: of the bridge, as it started.
+        in_force: returns the configuration of now, with what changed in flight; any thread.
+        facts: returns what a file of the bridge's data says about a configuration; takes Unix time
+            minus bridge time too, nanoseconds.
         world: where the actors are.
+        sources: gates between the live sources and the world, by name.
         clock: control of the bridge's time.
         vehicles: commands to simulated vehicles.
         scene_of: returns a scene that answers questions, by its name or file and the quality of
@@ -127,7 +158,10 @@ class ServiceHost:
     """
 
     config: BridgeConfig
+    in_force: Callable[[], BridgeConfig]
+    facts: Callable[[BridgeConfig, int], RecordingFacts]
     world: World
+    sources: Mapping[str, SourceGate]
     clock: ClockControl
     vehicles: VehicleCommandBus
     scene_of: Callable[[str, str], SceneQueries]
@@ -144,6 +178,19 @@ class Service:
     names what does not exist.
     """
 
+    async def begin(self) -> None:
+        """Begin, once: in the loop, before HTTP serves and before sources and cameras run.
+
+        Raises:
+            VilBridgeError: it cannot, which ends the bridge.
+        """
+
+    async def end(self) -> None:
+        """End, once: after sources, cameras and outputs, before HTTP ends.
+
+        Called after a failed :meth:`begin` too.
+        """
+
     async def run(self, status: Status) -> None:
         """Serve until cancelled; a service that only looks on has nothing to do here.
 
@@ -156,6 +203,13 @@ class Service:
         """
         status.running()
         await asyncio.Event().wait()
+
+    def taps(self) -> Sequence[Emit]:
+        """Return functions that take each event of the sources, after the world did.
+
+        They are called in the loop, for every pose: they do not wait.
+        """
+        return ()
 
     def check(self) -> Sequence[str]:
         """Return what is worse than asked, as sentences; called five times a second, in a thread.
@@ -173,6 +227,17 @@ class Service:
         None = it has none.
         """
         return None
+
+    def modes(self) -> Sequence[str]:
+        """Return its words of the status' ``modes`` that are true now. Any thread."""
+        return ()
+
+    def updates(self) -> Mapping[str, Callable[[], Any]]:
+        """Return states that pages get when they change, by event of ``/api/v1/updates``.
+
+        Called once, in the thread of HTTP; each function returns the state of now.
+        """
+        return {}
 
     def routes(self) -> Sequence[APIRouter]:
         """Return its REST routes; called once, in the thread of HTTP."""

@@ -20,8 +20,6 @@ EXAMPLES: Final[dict[str, Any]] = {
     "make_login_link": {"role": "view"},
     "command_vehicle": {"action": "fly", "mode": "velocity", "values": [1.0, 0.0, 0.0, 0.0]},
     "disturb_vehicle": {"lost_shares": [0.0, 0.0, 0.3, 0.0]},
-    "start_recording": {"name": "flight-1"},
-    "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},
     "put_faults": {"faults": "loss=5%,delay=20ms±5"},
     "put_prop": {"p_m": [1.0, 0.0, 0.5], "size_m": [0.4, 0.4, 1.0]},
@@ -35,7 +33,6 @@ _PARAMETERS: Final[dict[tuple[str, str], Any]] = {
     ("renderers", "name"): "hall",
     ("outputs", "name"): "video",
     ("props", "name"): "box",
-    ("recordings", "name"): "flight-1.mcap",
 }
 """Values of a parameter by its section, where the route has none; a camera's name elsewhere."""
 

@@ -258,7 +258,7 @@ def test_paths_begin_at_the_folder_of_the_file(
         assert config.sources["take"].model_dump()["path"] == folder / "takes" / "walk.tum"
         assert config.http.token_file == folder / "tokens"
         assert config.http.scene == str(folder / "scenes" / "hall.yaml")
-        assert config.record.folder == Path("/home/pilot/flights")
+        assert config.section("record").folder == Path("/home/pilot/flights")
         assert config.outputs["bag"].model_dump()["path"] == folder / ".." / "flight.bag"
         assert config.debug.packet_capture == folder / "captures"
         monkeypatch.chdir("/")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from tests.support.events import until
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.daemon.service_runner import ServiceRunner
+from vil_bridge.interfaces.ports import Emit
 from vil_bridge.runtime.supervisor import ComponentState, Status
 from vil_bridge.services.service import Service
 
@@ -20,11 +22,13 @@ class Faulty(Service):
 
     Attributes:
         starts: how often it was started. bug: raised by whatever is asked next.
+        taken: events of sources.
     """
 
     def __init__(self, *, begins: bool = True) -> None:
         self.starts = 0
         self.bug: BaseException | None = None
+        self.taken: list[SourceEvent] = []
         self._begins = begins
 
     async def run(self, status: Status) -> None:
@@ -40,6 +44,16 @@ class Faulty(Service):
     def view(self) -> Any:
         self._fail()
         return "seen"
+
+    def taps(self) -> Sequence[Emit]:
+        return (self.taken.append, lambda _event: self._fail())
+
+    def modes(self) -> Sequence[str]:
+        self._fail()
+        return ("LIT",)
+
+    def updates(self) -> Mapping[str, Callable[[], Any]]:
+        return {"light": self.view}
 
     def _fail(self) -> None:
         if (bug := self.bug) is not None:
@@ -81,3 +95,19 @@ async def test_one_that_has_begun_fails_alone_and_is_started_again(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_bug_in_a_tap_does_not_reach_the_source() -> None:
+    service = Faulty()
+    runner = ServiceRunner("faulty", service)
+    event = SourceReset("motive", "restart")
+    taps = runner.taps()
+    states = runner.updates()
+    for tap in taps:
+        tap(event)
+    assert (service.taken, runner.modes(), states["light"]()) == ([event], ("LIT",), "seen")
+    service.bug = KeyError("gate")
+    for tap in taps:
+        tap(event)
+    assert service.taken == [event, event]
+    assert (runner.modes(), states["light"]()) == ((), None)

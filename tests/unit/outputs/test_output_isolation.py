@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Literal
 
 import pytest
 
-from tests.support.bridge_rig import bridge_with_camera
+from tests.support.bridge_rig import bridge_with_camera, recordings_of
 from tests.support.dashboard_rig import draw
 from tests.support.events import until
 from tests.support.outputs import INFO, Flight, header, no_vehicles, picture
@@ -378,7 +378,7 @@ async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
         raise ZeroDivisionError("a bug")
 
     async with bridge_with_camera("actor: world", draw) as bridge:
-        records, relay = bridge.recordings, bridge.context.cameras["front"].relay
+        records, relay = recordings_of(bridge), bridge.context.cameras["front"].relay
         for method in ("enqueue_picture", "enqueue_event"):
             await asyncio.to_thread(records.start_file, tmp_path / f"{method}.mcap")
             with monkeypatch.context() as patched:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, HTTPException, Query
@@ -30,7 +30,7 @@ class Updates:
 
     Args:
         status: the whole bridge as JSON; called twice a second while a page reads.
-        recording: state of the recorder as JSON; likewise.
+        states: further ones as JSON by event, passed on when they change; empty = none now.
         log: whose entries are passed on.
 
     Attributes:
@@ -39,13 +39,13 @@ class Updates:
     """
 
     def __init__(
-        self, status: Callable[[], bytes], recording: Callable[[], bytes], log: EventLog
+        self, status: Callable[[], bytes], states: Mapping[str, Callable[[], bytes]], log: EventLog
     ) -> None:
         self.counters: Counter[str] = Counter(skipped=0, refused=0)
         self.readers = 0
         self.log = log
         self._status = CachedValue(lambda: _sse("status", status()), _STATUS_HZ)
-        self._recording = CachedValue(lambda: _sse("recording", recording()), _STATUS_HZ)
+        self._states = {event: CachedValue(state, _STATUS_HZ) for event, state in states.items()}
         self._run = secrets.token_hex(4)
         self._ended = False
 
@@ -72,7 +72,7 @@ class Updates:
     async def stream(self, after: int) -> AsyncIterator[bytes]:
         """Yield one reader's stream, with the log's entries after ``after``."""
         pace = SlotTimer(_STATUS_HZ)
-        recording = b""
+        sent = dict.fromkeys(self._states, b"")
         self.readers += 1
         try:
             while not self._ended:
@@ -80,9 +80,11 @@ class Updates:
                 if pace.due():
                     self.counters["skipped"] += pace.passed()
                     parts.append(self._status.get())
-                if (state := self._recording.get()) != recording:
-                    recording = state
-                    parts.append(state)
+                for event, state in self._states.items():
+                    newest = state.get()
+                    if newest and newest != sent[event]:
+                        sent[event] = newest
+                        parts.append(_sse(event, newest))
                 for entry in self.log.since(after):
                     parts.append(_sse("log", _EVENT.dump_json(entry), f"{self._run}-{entry.id}"))
                     after = entry.id

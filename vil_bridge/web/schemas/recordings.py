@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import IO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +59,3 @@ class ReplayView:
     loop: bool = False
     held_back: dict[str, int] = field(default_factory=dict)
     reason: str = ""
-
-
-class Recordings(Protocol):
-    """Port to the recorder and the player.
-
-    Called in threads of the HTTP server, for up to a second.
-
-    A refused command raises RecordingError with the reason; unknown files raise KeyError.
-    """
-
-    def recording(self) -> RecordingView:
-        """Return the state of the recording."""
-        ...
-
-    def start(self, name: str | None) -> None:
-        """Start a recording in the folder of recordings; None = named after the time."""
-        ...
-
-    def stop(self) -> None:
-        """End the recording, if there is one."""
-        ...
-
-    def stored(self) -> list[StoredView]:
-        """Return the files of the folder, the newest first."""
-        ...
-
-    def opened(self, name: str) -> IO[bytes]:
-        """Open a file of the folder that is complete; links are not followed."""
-        ...
-
-    def report(self, name: str) -> bytes:
-        """Return the report of a file, as a page of HTML.
-
-        Takes minutes for a recording of hours.
-        """
-        ...
-
-    def replay(self) -> ReplayView:
-        """Return the state of the replay."""
-        ...
-
-    def play(self, name: str, rate: float, loop: bool) -> None:
-        """Replace live sources by the recorded ones."""
-        ...
-
-    def stop_replay(self) -> None:
-        """Return to the live sources."""
-        ...

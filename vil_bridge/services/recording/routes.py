@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import IO, Annotated, Any, Final, TypeVar
+from typing import IO, Annotated, Any, Final, Protocol, TypeVar
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from pydantic import Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
@@ -16,13 +16,19 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.monitoring.report.page import REPORT_POLICY
 from vil_bridge.web.request_body import NOT_NOW, read_body, takes
 from vil_bridge.web.schemas.body import Body
-from vil_bridge.web.schemas.recordings import Recordings, RecordingView, ReplayView, StoredView
+from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.status import ErrorOut
+
+__all__ = ["Recordings", "recording_router"]
 
 _T = TypeVar("_T")
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut}}
 _NAME: Final = r"^[a-zA-Z0-9._-]+$"
 Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=120)]
+_Stored = Annotated[str, Path(examples=["flight-1.mcap"])]
+_RECORD: Final = {"name": "flight-1"}
+_REPLAY: Final = {"name": "flight-1.mcap", "rate": 1.0, "loop": False}
+"""Examples of bodies."""
 
 
 class _OpenFile(FileResponse):
@@ -58,6 +64,54 @@ class ReplayBody(Body):
     loop: bool = Field(default=False, description="Begin again after the end.")
 
 
+class Recordings(Protocol):
+    """Port to the recorder and the player.
+
+    Called in threads of the HTTP server, for up to a second.
+
+    A refused command raises RecordingError with the reason; unknown files raise KeyError.
+    """
+
+    def recording(self) -> RecordingView:
+        """Return the state of the recording."""
+        ...
+
+    def start(self, name: str | None) -> None:
+        """Start a recording in the folder of recordings; None = named after the time."""
+        ...
+
+    def stop(self) -> None:
+        """End the recording, if there is one."""
+        ...
+
+    def stored(self) -> list[StoredView]:
+        """Return the files of the folder, the newest first."""
+        ...
+
+    def opened(self, name: str) -> IO[bytes]:
+        """Open a file of the folder that is complete; links are not followed."""
+        ...
+
+    def report(self, name: str) -> bytes:
+        """Return the report of a file, as a page of HTML.
+
+        Takes minutes for a recording of hours.
+        """
+        ...
+
+    def replay(self) -> ReplayView:
+        """Return the state of the replay."""
+        ...
+
+    def play(self, name: str, rate: float, loop: bool) -> None:
+        """Replace live sources by the recorded ones."""
+        ...
+
+    def stop_replay(self) -> None:
+        """Return to the live sources."""
+        ...
+
+
 def recording_router(recordings: Recordings) -> APIRouter:
     """Return the routes ``/api/v1/recording``, ``/api/v1/recordings`` and ``/api/v1/replay``."""
     router = APIRouter(prefix="/api/v1", tags=["recording"])
@@ -77,7 +131,7 @@ def _add_recording(router: APIRouter, recordings: Recordings) -> None:
         "/recording",
         operation_id="start_recording",
         responses=NOT_NOW,
-        openapi_extra=takes(RecordBody),
+        openapi_extra=takes(RecordBody, _RECORD),
     )
     async def start_recording(request: Request) -> RecordingView:
         """Start a recording."""
@@ -104,7 +158,7 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         response_class=FileResponse,
         responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN, **NOT_NOW},
     )
-    async def get_recording_file(name: str) -> FileResponse:
+    async def get_recording_file(name: _Stored) -> FileResponse:
         """Return one recording as a file."""
         return _OpenFile(await _called(lambda: recordings.opened(name)), name)
 
@@ -119,7 +173,7 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
             **NOT_NOW,
         },
     )
-    async def get_recording_report(name: str) -> HTMLResponse:
+    async def get_recording_report(name: _Stored) -> HTMLResponse:
         """Return the report of a recording: latency, gaps, drops, warp and prediction errors."""
         page = await _called(lambda: recordings.report(name))
         return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
@@ -135,7 +189,7 @@ def _add_replay(router: APIRouter, recordings: Recordings) -> None:
         "/replay",
         operation_id="start_replay",
         responses={**_UNKNOWN, **NOT_NOW},
-        openapi_extra=takes(ReplayBody),
+        openapi_extra=takes(ReplayBody, _REPLAY),
     )
     async def start_replay(request: Request) -> ReplayView:
         """Replace live sources by the recorded ones."""

@@ -11,9 +11,9 @@ import pytest
 from mcap.opcode import Opcode
 
 from tests.support.record import record, some_events
-from vil_bridge.daemon.recording_service import _MOST_RECORDS, _stored
 from vil_bridge.recording.reader import Recording
 from vil_bridge.runtime.output_folder import open_in
+from vil_bridge.services.recording.service import _MOST_RECORDS, _stored
 
 
 def test_links_folders_and_other_places_are_not_opened(tmp_path: Path) -> None:

@@ -8,33 +8,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.names import source_of
 from vil_bridge.core.types import SourceEvent, SourceReset
-from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.interfaces.event_loop import LoopBusyError, in_loop
 from vil_bridge.recording.player import Player
 from vil_bridge.recording.reader import Recording
+from vil_bridge.services.service import SourceGate
 from vil_bridge.web.schemas.recordings import ReplayView
 
 logger = logging.getLogger(__name__)
 
 
 class ReplayService:
-    """Replays in one bridge. ``play`` and ``stop`` are for any thread but the loop's."""
+    """Replays in one bridge. ``play`` and ``stop`` are for any thread but the loop's.
 
-    def __init__(self, context: BridgeContext) -> None:
-        self._context = context
-        self._replaced: tuple[SourceRunner, ...] = ()
+    Args:
+        sources: the live ones, by name.
+    """
+
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self, sources: Mapping[str, SourceGate]) -> None:
+        self._sources = sources
+        self._replaced: tuple[SourceGate, ...] = ()
         self._view = ReplayView()
         self._player: Player | None = None
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
+
+    def begin(self) -> None:
+        """Take the running loop, in which replays run."""
+        self._loop = asyncio.get_running_loop()
 
     def view(self) -> ReplayView:
         """Return how the replay goes, or how the last one went."""
@@ -48,7 +57,7 @@ class ReplayService:
             view.duration_s,
             view.rate,
             view.loop,
-            {runner.status.name: runner.held_back for runner in self._replaced if runner.held_back},
+            {source.status.name: source.held_back for source in self._replaced if source.held_back},
             view.reason,
         )
 
@@ -59,11 +68,11 @@ class ReplayService:
             RecordingError: it cannot be read, or holds no source of this bridge.
         """
         recording = Recording(path, opened)
-        sources = frozenset(recording.sources) & self._context.sources.keys()
+        sources = frozenset(recording.sources) & self._sources.keys()
         if not sources:
             recording.close()
             live, recorded = (
-                ", ".join(names) or "none" for names in (self._context.sources, recording.sources)
+                ", ".join(names) or "none" for names in (self._sources, recording.sources)
             )
             raise RecordingError(
                 f"{path.name} holds {recorded}, this bridge has {live}: no source in common"
@@ -96,7 +105,7 @@ class ReplayService:
     ) -> None:
         async with self._turn:
             await self._ended()
-            self._replaced = tuple(self._context.sources[name] for name in sources)
+            self._replaced = tuple(self._sources[name] for name in sources)
             self._view = ReplayView(
                 "playing", recording.path.name, 0.0, recording.duration_s, rate, loop
             )
@@ -108,7 +117,7 @@ class ReplayService:
             await asyncio.sleep(0)
 
     def _into_world(self, event: SourceEvent) -> None:
-        self._context.sources[source_of(event.source)].into_world(event)
+        self._sources[source_of(event.source)].into_world(event)
 
     async def _run(self, recording: Recording, player: Player, loop: bool) -> None:
         name = recording.path.name
@@ -136,11 +145,11 @@ class ReplayService:
             logger.info("replay of %s: %s%s", name, state, f" ({reason})" if reason else "")
 
     def _replace(self, file: str) -> None:
-        for runner in self._replaced:
-            runner.replaced = True
-            runner.held_back = 0
-            runner.status.facts["replay"] = file
-            _reset(runner, f"{file} takes its place")
+        for source in self._replaced:
+            source.replaced = True
+            source.held_back = 0
+            source.status.facts["replay"] = file
+            _reset(source, f"{file} takes its place")
         logger.info(
             "replay of %s in place of %s",
             file,
@@ -148,18 +157,18 @@ class ReplayService:
         )
 
     def _give_back(self, file: str) -> None:
-        for runner in self._replaced:
-            runner.replaced = False
-            runner.status.facts.pop("replay", None)
-            _reset(runner, f"{file} no longer takes its place")
+        for source in self._replaced:
+            source.replaced = False
+            source.status.facts.pop("replay", None)
+            _reset(source, f"{file} no longer takes its place")
 
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            in_loop(self._context.loop, work)
+            in_loop(self._loop, work)
         except LoopBusyError as exc:
             raise RecordingError(str(exc)) from None
 
 
-def _reset(runner: SourceRunner, reason: str) -> None:
+def _reset(source: SourceGate, reason: str) -> None:
     """Start the source's history over: the next poses are stamped by another clock."""
-    runner.into_world(SourceReset(runner.status.name, reason))
+    source.into_world(SourceReset(source.status.name, reason))

@@ -6,32 +6,36 @@ import logging
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from vil_bridge.assembly.recorded import config_text, recording_metadata
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
-from vil_bridge.daemon.cameras import CameraRunner
-from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.daemon.replay_service import ReplayService
-from vil_bridge.daemon.report_worker import ReportWorker
-from vil_bridge.daemon.snapshots import ledger_of
 from vil_bridge.interfaces.bulkhead import Bulkhead
-from vil_bridge.interfaces.ports import FrameSink
+from vil_bridge.interfaces.ports import Emit, FrameSink
 from vil_bridge.recording.ledger import settled_rows
+from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder, RecordSink
 from vil_bridge.recording.write_queue import LogLine
 from vil_bridge.runtime.output_folder import open_in
+from vil_bridge.services.recording.config import RecordConfig
+from vil_bridge.services.recording.replay import ReplayService
+from vil_bridge.services.recording.report_worker import ReportWorker
+from vil_bridge.services.service import HostCamera, Service, ServiceHost
 from vil_bridge.web.live.previews import SHOWN
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+__all__ = ["RecordingService"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,29 +52,70 @@ _CLOSE_S: Final = 1.0
 _ENDING: Final = "the bridge is ending: nothing is recorded any more"
 
 
-class RecordingService:
-    """Recorder of one bridge (implements :class:`~vil_bridge.web.schemas.recordings.Recordings`).
+class RecordingService(Service):
+    """Recorder and player of one bridge.
 
-    All but ``record`` is for any thread but the loop's.
-
-    Args:
-        context: of the bridge. in_force: returns the configuration in force.
+    What begins, ends or reads a file is for any thread but the loop's.
 
     Attributes:
+        first_file: file to record into from the start; None = as the configuration says.
         player: replays.
     """
 
-    def __init__(self, context: BridgeContext, in_force: Callable[[], BridgeConfig]) -> None:
-        self._context = context
-        self._in_force = in_force
+    def __init__(self, section: RecordConfig, host: ServiceHost) -> None:
+        self.first_file: Path | None = None
+        self._section = section
+        self._host = host
         self._beginning = threading.Lock()
         self._lock = threading.Lock()  # never held while a disk works
         self._closed = False
         self._recorder: Recorder | None = None
-        self._sinks: list[tuple[CameraRunner, FrameSink]] = []
+        self._sinks: list[tuple[HostCamera, FrameSink]] = []
         self._log = _LogTap()
         self._reports = ReportWorker()
-        self.player = ReplayService(context)
+        self.player = ReplayService(host.sources)
+
+    async def begin(self) -> None:
+        """Record from the start, where that is asked for.
+
+        Raises:
+            RecordingError: the file exists, or cannot be created.
+        """
+        self.player.begin()
+        if self.first_file is not None:
+            self.start_file(self.first_file)
+        elif self._section.at_start:
+            self.start(None)
+
+    async def end(self) -> None:
+        """End replay and recording; the bridge does not wait long. No recording begins after."""
+        try:
+            await self.player.end()
+        finally:
+            self.close()
+
+    def taps(self) -> Sequence[Emit]:
+        """Return what records events."""
+        return (self.record,)
+
+    def modes(self) -> Sequence[str]:
+        """Return REPLAY and REC, where they are true."""
+        words = []
+        if self.replay().state == "playing":
+            words.append("REPLAY")
+        if self.recording().state == "recording":
+            words.append("REC")
+        return words
+
+    def updates(self) -> Mapping[str, Callable[[], Any]]:
+        """Return the state of the recording."""
+        return {"recording": self.recording}
+
+    def routes(self) -> Sequence[APIRouter]:
+        """Return the routes of recordings and replays."""
+        from vil_bridge.services.recording.routes import recording_router
+
+        return (recording_router(self),)
 
     def record(self, event: SourceEvent) -> None:
         """Record an event that went into the world; cheap while no recording is under way."""
@@ -108,7 +153,7 @@ class RecordingService:
         """
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
         self.start_file(
-            self._folder / _with_suffix(name or f"{_plain(self._context.config.name)}-{stamp}")
+            self._folder / _with_suffix(name or f"{_plain(self._host.config.name)}-{stamp}")
         )
 
     def start_file(self, path: Path) -> None:
@@ -117,15 +162,18 @@ class RecordingService:
         Raises:
             RecordingError: as for :meth:`start`.
         """
-        context = self._context
+        host = self._host
         with self._beginning:
             with self._lock:
                 self._check_free()
                 self._release()  # of one that failed
-            config = _ConfigTap(self._in_force)
-            facts = recording_metadata(config.recorded, WallClock.of_run().offset_ns)
+            config = _ConfigTap(host)
             recorder = Recorder(
-                path, facts, self._capture_ns, _LedgerTap(context).lines, config.changed
+                path,
+                config.recorded_facts(),
+                self._capture_ns,
+                _LedgerTap(host.cameras).lines,
+                config.changed,
             )
             with self._lock:
                 self._attach(recorder)
@@ -162,16 +210,16 @@ class RecordingService:
         self._log.open(recorder)
         boundary = Bulkhead("recording", recorder.fail)
         self._sinks = [
-            (runner, boundary.sink(RecordSink(recorder, name, self._kinds(runner))))
-            for name, runner in self._context.cameras.items()
+            (camera, boundary.sink(RecordSink(recorder, name, self._kinds(camera))))
+            for name, camera in self._host.cameras.items()
         ]
         for camera, sink in self._sinks:
-            camera.fan.add(sink)
+            camera.accounted.add(sink)
         self._recorder = recorder
 
     def _release(self) -> None:
         for camera, sink in self._sinks:
-            camera.fan.remove(sink)
+            camera.accounted.remove(sink)
         self._sinks = []
         self._log.close()
         if self._recorder is not None:
@@ -188,13 +236,13 @@ class RecordingService:
         if recorded:
             logger.info("recorded %s", recorder.report().file)
 
-    def _kinds(self, runner: CameraRunner) -> list[tuple[str, str]]:
+    def _kinds(self, camera: HostCamera) -> list[tuple[str, str]]:
         """Modality and variant of the pictures of a camera that are recorded."""
-        pictures = self._context.config.record.pictures
-        modality = next((str(m) for m in runner.config.modalities if m in SHOWN), None)
+        pictures = self._section.pictures
+        modality = next((str(m) for m in camera.modalities if m in SHOWN), None)
         if modality is None or pictures == "none":
             return []
-        offered = runner.camera.variants
+        offered = camera.variants
         wanted = [v for v in offered if pictures in ("both", v)] or list(offered[:1])
         return [(modality, variant) for variant in wanted]
 
@@ -207,7 +255,7 @@ class RecordingService:
             return None
         if isinstance(event, SensorReadings):
             return event.t_ns
-        clock = self._context.world.clocks.get(event.source)
+        clock = self._host.world.clocks.get(event.source)
         line = None if clock is None else clock.line
         if line is None or event.t_foreign_ns is None:
             return event.t_arrival_ns
@@ -215,7 +263,7 @@ class RecordingService:
 
     @property
     def _folder(self) -> Path:
-        return self._context.config.record.folder
+        return self._section.folder
 
     def stored(self) -> list[StoredView]:
         """Return the files of the folder, the newest first."""
@@ -286,19 +334,19 @@ class RecordingService:
 class _LedgerTap:
     """The frames of all cameras, each once, when it is final."""
 
-    def __init__(self, context: BridgeContext) -> None:
-        self._context = context
+    def __init__(self, cameras: Mapping[str, HostCamera]) -> None:
+        self._cameras = cameras
         # The newest frame's picture may still be on its way to the sinks, and so into the
         # recording.
         self._recorded: dict[str, int] = {}
-        for name, runner in context.cameras.items():
-            rows = runner.ledger.rows(2)[:-1]
+        for name, camera in cameras.items():
+            rows = camera.ledger(2).rows[:-1]
             self._recorded[name] = max((row.frame_id for row in rows), default=0)
 
     def lines(self, everything: bool) -> Iterator[tuple[str, bytes]]:
         """Yield camera and line of the frames since the last call."""
         for name, recorded in self._recorded.items():
-            ledger = ledger_of(self._context, name, _NEWEST_ROWS)
+            ledger = self._cameras[name].ledger(_NEWEST_ROWS)
             lines, self._recorded[name] = settled_rows(
                 ledger.rows, recorded, ledger.head, everything=everything
             )
@@ -306,23 +354,23 @@ class _LedgerTap:
 
 
 class _ConfigTap:
-    """The configuration in force.
+    """The configuration in force, and the one that was recorded last."""
 
-    Attributes:
-        recorded: as it was recorded last.
-    """
+    def __init__(self, host: ServiceHost) -> None:
+        self._host = host
+        self._recorded: BridgeConfig = host.in_force()
 
-    def __init__(self, in_force: Callable[[], BridgeConfig]) -> None:
-        self._in_force = in_force
-        self.recorded = in_force()
+    def recorded_facts(self) -> RecordingFacts:
+        """Return what a recording says about the configuration recorded last."""
+        return self._host.facts(self._recorded, WallClock.of_run().offset_ns)
 
     def changed(self) -> str | None:
         """Return it as YAML when it differs from the recorded one."""
-        now = self._in_force()
-        if now == self.recorded:
+        now = self._host.in_force()
+        if now == self._recorded:
             return None
-        self.recorded = now
-        return config_text(now)
+        self._recorded = now
+        return self.recorded_facts().config_text
 
 
 class _LogTap(logging.Handler):

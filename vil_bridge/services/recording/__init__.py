@@ -1,0 +1,1 @@
+"""Recordings of a running bridge, and their replay in place of live sources."""
