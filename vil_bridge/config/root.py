@@ -282,7 +282,7 @@ Plugin = Annotated[SerializeAsAny[PluginConfig], WrapValidator(_read_plugin)]
 class BridgeConfig(StrictModel):
     """Whole bridge: rooms, sources, actors, renderers, cameras, outputs and ports.
 
-    The services' sections follow its own: :meth:`section` returns them.
+    The services' sections follow its own.
     """
 
     version: Literal[1] = Field(description="Version of the file format.")
