@@ -67,7 +67,10 @@ class SlotTimer:
 
 
 class CachedValue(Generic[_T]):
-    """Value made at most once in each slot, on request; for one thread."""
+    """Value made at most once in each slot, on request; for one thread.
+
+    One that is made for longer than the rest of its slot belongs to the slot in which it was begun.
+    """
 
     def __init__(self, make: Callable[[], _T], rate_hz: float) -> None:
         self._make = make
@@ -77,8 +80,8 @@ class CachedValue(Generic[_T]):
     def get(self) -> _T:
         """Return the value of this slot."""
         if self._value is None or self._timer.due():
-            self._value = self._make()
             self._timer.passed()
+            self._value = self._make()
         return self._value
 
 

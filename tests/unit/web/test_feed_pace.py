@@ -54,6 +54,25 @@ def test_one_passes_in_each_slot_and_unused_slots_are_counted(
     assert (pace.due(), pace.left_s(), pace.passed(), shared.get()) == (True, 0.0, 2, 3)
 
 
+def test_a_value_that_is_made_into_the_next_slot_is_made_again_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Readers of both slots would get the same value twice."""
+    t_ns = 10**12 + 99_000_000
+    monkeypatch.setattr(pacing, "machine_ns", lambda: t_ns)
+
+    def make() -> int:
+        nonlocal t_ns
+        begun_ns = t_ns
+        t_ns += 2_000_000
+        return begun_ns
+
+    shared = CachedValue(make, 10.0)
+    assert shared.get() == 10**12 + 99_000_000
+    assert shared.get() == 10**12 + 101_000_000
+    assert shared.get() == 10**12 + 101_000_000
+
+
 def test_texts_and_bytes_are_framed_as_rfc_6455_says() -> None:
     assert framed("ab") == b"\x81\x02ab"
     assert framed(b"ab") == b"\x82\x02ab"
