@@ -46,6 +46,11 @@ def test_entries_by_name_are_rows_and_their_units_stand_behind_numbers() -> None
     ]
 
 
+def test_two_fields_that_differ_in_their_unit_alone_have_different_titles() -> None:
+    columns, _ = table({"main": {"low_ratio": 0.25, "low": True, "age_s": 1.0}})
+    assert [title for title, *_ in columns] == ["name", "low ratio", "low", "age"]
+
+
 def test_a_list_and_a_single_part_are_tables_too() -> None:
     assert table([{"kind": "leaving", "actors": ["a", "b"]}])[1] == [["1", "leaving", "a, b"]]
     assert table({"port": 41451, "programs": 2, "per_peer": {"x": 1}})[1] == [

@@ -25,7 +25,8 @@ interface Table {
 export function tableOf(part: unknown): Table {
   const entries = entriesOf(part);
   const fields = [...new Set(entries.flatMap(([, entry]) => Object.keys(entry)))];
-  const columns: Column[] = fields.map((field) => [titleOf(field), isNumber(entries, field) ? "number" : ""]);
+  const titles = titlesOf(fields);
+  const columns: Column[] = fields.map((field, place) => [titles[place]!, isNumber(entries, field) ? "number" : ""]);
   const rows = entries.map(([name, entry]): Row => [strong(name), ...fields.map((field) => cellOf(field, entry[field]))]);
   return { columns: [["name"], ...columns], rows };
 }
@@ -80,6 +81,15 @@ const isNumber = (entries: [string, Entry][], field: string): boolean =>
 function unitOf(field: string): string {
   const words = field.split("_");
   return words.length > 1 ? (UNITS[words.at(-1)!] ?? "") : "";
+}
+
+/** Titles without units, but for those that two fields would have. */
+function titlesOf(fields: string[]): string[] {
+  const short = fields.map(titleOf);
+  return fields.map((field, place) => {
+    const alike = short.filter((title) => title === short[place]);
+    return alike.length > 1 ? field.replaceAll("_", " ") : short[place]!;
+  });
 }
 
 /** Words of a field's name without its unit. */
