@@ -266,17 +266,18 @@ async def test_the_last_of_two_that_ask_for_a_replay_at_once_has_it(tmp_path: Pa
     async with running(bridge):
         await until(lambda: bridge.context.sources["mocap"].meter.count > 20)
         await asyncio.to_thread(recordings_of(bridge).stop)
-        desk, path = recordings_of(bridge).player, tmp_path / "a.mcap"
-        await asyncio.to_thread(desk.play, path, path.open("rb"), 1.0, True)
+        player = recordings_of(bridge).player
+        path = tmp_path / "a.mcap"
+        await asyncio.to_thread(player.play, path, path.open("rb"), 1.0, True)
         begun = (
-            desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25)
+            player._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25)
         )
         await asyncio.gather(*begun)
         replays = [task for task in asyncio.all_tasks() if task.get_name() == "replay"]
-        assert (len(replays), desk.view().state, desk.view().rate) == (1, "playing", 0.25)
-        begun = (desk._begin(Recording(path), frozenset({"mocap"}), 1.0, True), desk.end())  # type: ignore[assignment]
+        assert (len(replays), player.view().state, player.view().rate) == (1, "playing", 0.25)
+        begun = (player._begin(Recording(path), frozenset({"mocap"}), 1.0, True), player.end())  # type: ignore[assignment]
         await asyncio.gather(*begun)
-        assert desk.view().state == "idle"
+        assert player.view().state == "idle"
 
 
 def test_a_source_that_was_not_recorded_is_named(tmp_path: Path) -> None:

@@ -176,8 +176,8 @@ async def test_two_that_stop_a_recording_both_wait_for_its_end(
 
 
 async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_path: Path) -> None:
-    """Whoever logs holds no lock of the handler's while it waits for the inbox, or each would
-    wait for the other.
+    """A thread that logs holds no lock of the handler's while it waits for the inbox, or each
+    would wait for the other.
     """
     bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
     async with running(bridge):

@@ -50,7 +50,7 @@ realtime: {fifo_priority: 0}
 
 
 class Reader:
-    """What one onboard client sees of a camera."""
+    """Pictures of a camera that one onboard client receives."""
 
     def __init__(self, endpoint: str, camera: str) -> None:
         self.ids: list[int] = []

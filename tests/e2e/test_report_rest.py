@@ -79,25 +79,26 @@ async def _what_cannot_be_reported(web: httpx.AsyncClient, folder: Path) -> None
 
 def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
     record(tmp_path / "flight.mcap", some_events(10))
-    desk, failed = ReportWorker(), list[str]()
+    worker = ReportWorker()
+    failed = list[str]()
 
     def make() -> None:
         try:
             with (tmp_path / "flight.mcap").open("rb") as file:
-                desk.page_of("flight.mcap", file)
+                worker.page_of("flight.mcap", file)
         except RecordingError as exc:
             failed.append(str(exc))
 
     making = threading.Thread(target=make)
     making.start()
-    wait_until(lambda: desk._child is not None, PATIENCE_S)
-    with desk._lock:
-        child = desk._child
+    wait_until(lambda: worker._child is not None, PATIENCE_S)
+    with worker._lock:
+        child = worker._child
         assert child is not None
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text() == "1000\n", (
             "goes before the bridge"
         )
-    desk.close()
+    worker.close()
     making.join(PATIENCE_S)
     assert failed == [
         "no report of flight.mcap could be made (exit code -9): fetch the file and run "
@@ -107,4 +108,4 @@ def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
         (tmp_path / "flight.mcap").open("rb") as file,
         pytest.raises(RecordingError, match="the bridge ends"),
     ):
-        desk.page_of("flight.mcap", file)
+        worker.page_of("flight.mcap", file)

@@ -71,7 +71,8 @@ async def test_each_bounces_once_and_names_the_other() -> None:
             await step(bridge)
         hits = [vehicles.of(name).collision(name, clear=False) for name in ("first", "second")]
         assert [hit.other for hit in hits if hit is not None] == ["second", "first"]
-        first, second = vehicles.of("first").state("first"), vehicles.of("second").state("second")
+        first = vehicles.of("first").state("first")
+        second = vehicles.of("second").state("second")
         assert (first.collisions, second.collisions) == (1, 1)
         assert first.v_world_mps[0] == pytest.approx(-2.0, abs=0.1)
         assert second.v_world_mps[1] == pytest.approx(-2.0, abs=0.1)

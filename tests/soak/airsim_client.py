@@ -25,7 +25,7 @@ from tests.soak.airsim_calls import Call, CallModel
 
 HOST: Final = "127.0.0.1"
 CONNECTED: Final = "connected"
-"""What a program prints once it has its connection."""
+"""Line that a program prints once it has its connection."""
 _ANSWER_S: Final = 120.0
 """Longest wait for an answer on a busy machine; the longest move lasts three seconds."""
 _MOST_IN_FLIGHT: Final = 6

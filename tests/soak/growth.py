@@ -1,4 +1,4 @@
-"""What processes hold over time, and whether it grows."""
+"""Memory, descriptors and threads of processes over time, and their growth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sample:
 
 
 def sampled(pid: int, t_s: float, tasks: int = 0) -> Sample | None:
-    """What a process holds now; None when it is gone."""
+    """Return the sample of a process now; None when it is gone."""
     with contextlib.suppress(OSError, ValueError):
         links = list(_links(Path(f"/proc/{pid}/fd")))
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

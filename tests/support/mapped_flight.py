@@ -141,7 +141,8 @@ def touches(points_m: FloatArray, found: OccupancyMap) -> BoolArray:
 async def settled(bridge: Bridge) -> None:
     """Wait until the map takes no more pictures: the world stands still."""
     bridge.context.simulation.set_pace(paused=True)
-    runner, before = service_of(bridge, MapService).maps["room"], -1
+    runner = service_of(bridge, MapService).maps["room"]
+    before = -1
     while before != runner.map.number:
         before = runner.map.number
         await asyncio.sleep(0.5)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, create_model
 from vil_bridge.config.base import custom
 from vil_bridge.config.references import ReferenceProblem, reference_problems, with_every_actor
 from vil_bridge.core.installation import PACKAGE_FOLDERS, package_cure
-from vil_bridge.interfaces.services import ServicePlugin, services
+from vil_bridge.interfaces.services import ServicePlugin, broken_services, services
 
 __all__ = ["Section", "every_problem", "service_sections", "with_service_sections"]
 
@@ -44,16 +44,14 @@ class Section:
 def service_sections() -> Mapping[str, Section]:
     """Return the services' sections by key of the configuration.
 
-    One whose package is absent refuses every value, in words.
-
-    Raises:
-        ConfigError: see :func:`vil_bridge.interfaces.services.services`.
+    One whose package is absent or broken refuses every value, in words.
     """
-    return {
+    found = {
         plugin.section or name: _section(plugin)
         for name, plugin in services().items()
         if plugin.config
     }
+    return found | {name: _refused(reason) for name, reason in broken_services().items()}
 
 
 def _section(plugin: ServicePlugin) -> Section:
@@ -63,26 +61,30 @@ def _section(plugin: ServicePlugin) -> Section:
         package = (exc.name or "").partition(".")[0]
         if package not in PACKAGE_FOLDERS:
             raise
-        return _absent(package)
+        return _refused(f"the package {package} is not installed: {package_cure(package)}")
     return found
 
 
-def _absent(package: str) -> Section:
-    reason = f"the package {package} is not installed: {package_cure(package)}"
+def _refused(reason: str) -> Section:
+    """Return a section that refuses every value with a reason."""
 
     def refuse(value: Any) -> Any:
         if value is not None:
             raise custom(reason)
         return value
 
-    described = Field(default=None, description=f"Not available: {reason}.")
+    described = Field(default=None, description=f"Not available: {reason}")
     return Section(Annotated[Any, BeforeValidator(refuse)], described)
 
 
 def with_service_sections(model: type[_Model]) -> type[_Model]:
-    """Return a model of a whole configuration with the services' sections behind its own."""
+    """Return a model of a whole configuration with the services' sections behind its own, which
+    none of them replaces.
+    """
     fields: dict[str, Any] = {
-        key: (section.type, section.field) for key, section in service_sections().items()
+        key: (section.type, section.field)
+        for key, section in service_sections().items()
+        if key not in model.model_fields
     }
     return create_model(
         model.__name__,

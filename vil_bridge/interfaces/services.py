@@ -14,13 +14,19 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Final
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["BUILT_IN_SERVICES", "ServicePlugin", "service_views", "services"]
+__all__ = [
+    "BUILT_IN_SERVICES",
+    "ServicePlugin",
+    "broken_services",
+    "service_views",
+    "services",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +91,50 @@ BUILT_IN_SERVICES: Final[Mapping[str, ServicePlugin]] = {
 """Services of this project by name."""
 
 
-@functools.cache
 def services() -> dict[str, ServicePlugin]:
     """Return all services by name, those of installed distributions too.
 
-    Raises:
-        ConfigError: two have the same name, or an entry point does not lead to a service.
+    One of a distribution that cannot be used is in :func:`broken_services` instead.
     """
+    return _found()[0]
+
+
+def broken_services() -> Mapping[str, str]:
+    """Return why services of installed distributions cannot be used, by name."""
+    return _found()[1]
+
+
+@functools.cache
+def _found() -> tuple[dict[str, ServicePlugin], dict[str, str]]:
     found = dict(BUILT_IN_SERVICES)
+    broken: dict[str, str] = {}
     for entry in entry_points(group="vil_bridge.services"):
-        if entry.name in found:
-            raise ConfigError(
-                f"two services are named {entry.name!r}, one of them {entry.value}: uninstall it"
-            )
-        plugin = entry.load()
-        if not isinstance(plugin, ServicePlugin):
-            raise ConfigError(
-                f"service {entry.name!r}: {entry.value} is not a "
-                "vil_bridge.interfaces.services.ServicePlugin"
-            )
-        found[entry.name] = plugin
-    return found
+        try:
+            plugin = _loaded(entry, found)
+        except Exception as exc:  # a fault of another distribution
+            found.pop(entry.name, None)
+            broken[entry.name] = f"{type(exc).__name__}: {exc}. Mend or uninstall {entry.value}"
+        else:
+            found[entry.name] = plugin
+    return found, broken
+
+
+def _loaded(entry: EntryPoint, found: Mapping[str, ServicePlugin]) -> ServicePlugin:
+    """Return a service of a distribution, whose section and view can be imported.
+
+    Raises:
+        ConfigError: another service has its name, or the entry point leads to something else.
+        Exception: whatever its modules raise.
+    """
+    if entry.name in found:
+        raise ConfigError(f"two services are named {entry.name!r}")
+    plugin = entry.load()
+    if not isinstance(plugin, ServicePlugin):
+        raise ConfigError("it is not a vil_bridge.interfaces.services.ServicePlugin")
+    for module in (plugin.config, plugin.view):
+        if module:
+            import_module(module)
+    return plugin
 
 
 def service_views() -> dict[str, ModuleType]:

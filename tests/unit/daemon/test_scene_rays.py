@@ -34,7 +34,8 @@ async def made() -> AsyncIterator[tuple[World, SceneRays]]:
     config = BridgeConfig.model_validate(
         {"version": 1, "sources": sources}, context={"resolve": resolve}
     )
-    world, scenes = World({"sim": Transform.identity()}, []), SceneLibrary()
+    world = World({"sim": Transform.identity()}, [])
+    scenes = SceneLibrary()
     yield world, SceneRays(scenes, world, config)
     await scenes.close()
 

@@ -378,7 +378,8 @@ async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
         raise ZeroDivisionError("a bug")
 
     async with bridge_with_camera("actor: world", draw) as bridge:
-        records, relay = recordings_of(bridge), bridge.context.cameras["front"].relay
+        records = recordings_of(bridge)
+        relay = bridge.context.cameras["front"].relay
         for method in ("enqueue_picture", "enqueue_event"):
             await asyncio.to_thread(records.start_file, tmp_path / f"{method}.mcap")
             with monkeypatch.context() as patched:
