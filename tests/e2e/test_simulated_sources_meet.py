@@ -4,14 +4,16 @@ own.
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from tests.support.bridge_rig import running
 from tests.support.events import until
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.interfaces.solid_world import MovingBody
 from vil_bridge.interfaces.vehicle_moves import VehiclePlacement
 
 pytestmark = pytest.mark.process
@@ -39,23 +41,35 @@ simulation: {{clock: simulated, paused: true}}
 """
 
 
-async def step(bridge: Bridge) -> None:
-    """Let a moment pass in both simulations, and let them hear of each other."""
-    vehicles, end_ns = (
-        bridge.context.for_sources.vehicles,
-        bridge.context.simulation.clock.now_ns() + PERIOD_NS,
-    )
+async def step(bridge: Bridge, given: Counter[str]) -> None:
+    """Let a moment pass in both simulations, and let them hear of each other.
+
+    Args:
+        bridge: of both.
+        given: how often each source got the bodies of the other.
+    """
+    vehicles = bridge.context.for_sources.vehicles
+    end_ns = bridge.context.simulation.clock.now_ns() + PERIOD_NS
     bridge.context.simulation.step(PERIOD_NS)
     await until(
         lambda: all(vehicles.of(name).has_reached(name, end_ns) for name in vehicles.names())
     )
-    await asyncio.sleep(PERIOD_NS / NS_PER_S)
+    before = Counter(given)  # the next one may have been read before the states came
+    await until(lambda: all(given[source] >= before[source] + 2 for source in ("one", "two")))
 
 
-async def test_each_bounces_once_and_names_the_other() -> None:
+async def test_each_bounces_once_and_names_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Head on along the world's x axis, 2 m apart; the yard's x axis is the world's y."""
     async with running(CONFIG) as bridge:
         vehicles = bridge.context.for_sources.vehicles
+        given = Counter[str]()
+        give = vehicles.set_bodies
+
+        def counted(source: str, bodies: Sequence[MovingBody]) -> None:
+            give(source, bodies)
+            given[source] += 1
+
+        monkeypatch.setattr(vehicles, "set_bodies", counted)
         await until(lambda: vehicles.names() == ["first", "second"], LOAD_S)
         await until(lambda: all(vehicles.of(name).state(name).mode for name in vehicles.names()))
         vehicles.send(
@@ -68,7 +82,7 @@ async def test_each_bounces_once_and_names_the_other() -> None:
             lambda: all(vehicles.of(name).state(name).placements for name in vehicles.names())
         )
         for _ in range(40):
-            await step(bridge)
+            await step(bridge, given)
         hits = [vehicles.of(name).collision(name, clear=False) for name in ("first", "second")]
         assert [hit.other for hit in hits if hit is not None] == ["second", "first"]
         first = vehicles.of("first").state("first")
